@@ -14,15 +14,15 @@ afterEach(() => fake?.close());
 const program = buildProgram(newContext(ioFor({}).io, "1.2.3", () => {}));
 const COMMANDS = placesIn(program).map(({ path }) => path);
 
-/** `cordum job get x --json` → it begins with a command that there is. */
+/** Whether the text starts with an existing command. */
 function isCommand(next: string): boolean {
   if (/^(export CORDUM_API_KEY=KEY|unset CORDUM_TENANT)$/.test(next)) return true;
   const words = next.replace(/^cordum /, "").split(" ");
   return next.startsWith("cordum ") && [1, 2].some((count) => COMMANDS.includes(words.slice(0, count).join(" ")));
 }
 
-describe("refusals", () => {
-  test.each(Object.entries(ERRORS))("%s: its exit code, and a next command that there is", async (code, spec) => {
+describe("errors", () => {
+  test.each(Object.entries(ERRORS))("%s has an exit code and an existing next command", async (code, spec) => {
     const body = { ...spec, code, detail: "because", job_id: "j1" };
     fake = await startFake(() => ({ status: spec.status, body }));
     const ran = await cordum(["job", "get", "j1", "--json"], fake.env);
@@ -34,11 +34,11 @@ describe("refusals", () => {
     expect(fake.requests).toHaveLength(1);
   });
 
-  test("there is no advice about errors that there are not", () => {
+  test("next commands exist for known error codes only", () => {
     expect(Object.keys(NEXT).filter((code) => !(code in ERRORS))).toEqual([]);
   });
 
-  test("an id that is no plain word is not put into a command to be typed", async () => {
+  test("ids that need quoting are not put into commands", async () => {
     const body = { code: "own_job", title: "no", detail: "no", job_id: "x; rm -rf ~" };
     fake = await startFake(() => ({ status: 403, body }));
     const ran = await cordum(["approval", "approve", "x"], fake.env);
@@ -47,7 +47,7 @@ describe("refusals", () => {
   });
 });
 
-test("the key, the tenant and the id go along; an id may have anything in it", async () => {
+test("sends the key, the tenant and the encoded id", async () => {
   fake = await startFake(() => ({ status: 404, body: { code: "job_not_found" } }));
   const env = { ...fake.env, CORDUM_API_KEY: "secret", CORDUM_TENANT: "acme" };
   await cordum(["job", "cancel", "a/b?c"], env);
@@ -55,7 +55,7 @@ test("the key, the tenant and the id go along; an id may have anything in it", a
   expect(fake.requests[0]?.headers).toMatchObject({ "x-api-key": "secret", "x-tenant-id": "acme" });
 });
 
-describe("later", () => {
+describe("unavailable", () => {
   const LATER: FakeResponse = { status: 503, body: { code: "store_unavailable", title: "later", detail: "not now" } };
   const job = (state: string) => ({ job_id: "j1", state, attempt: 1, error: null, wait: null, result: 7 });
   const script = (answers: readonly FakeResponse[]) => {
@@ -63,7 +63,7 @@ describe("later", () => {
     return () => left.shift() ?? { status: 500, body: {} };
   };
 
-  test("without --wait it is said and nothing is sent twice", async () => {
+  test("fails without --wait and does not retry", async () => {
     fake = await startFake(() => ({ ...LATER, headers: { "retry-after": "2" } }));
     const ran = await cordum(["job", "submit", "a.b", "--json"], fake.env);
     expect(ran.exitCode).toBe(6);
@@ -71,7 +71,7 @@ describe("later", () => {
     expect(fake.requests).toHaveLength(1);
   });
 
-  test("with --wait it waits as long as it is told to, and the same key makes it one job", async () => {
+  test("--wait retries after Retry-After with one idempotency key", async () => {
     fake = await startFake(
       script([
         { ...LATER, body: { ...LATER.body, retry_after_ms: 1_234 } },
@@ -93,7 +93,7 @@ describe("later", () => {
     expect(new Set(keys).size).toBe(1);
   });
 
-  test("with --timeout it does not wait beyond its time", async () => {
+  test("--timeout limits the wait", async () => {
     fake = await startFake(() => ({ ...LATER, headers: { "retry-after": "60" } }));
     const { io, pauses } = fakeTime();
     const ran = await cordum(["job", "submit", "a.b", "--wait", "--timeout", "30s"], fake.env, "", io);
@@ -101,12 +101,12 @@ describe("later", () => {
     expect(pauses).toEqual([]);
   });
 
-  test("an approval is asked for once, and waited through; progress is shown to those who watch", async () => {
+  test("--wait prompts once for an approval; progress is shown on a terminal only", async () => {
     const states = ["APPROVAL_REQUIRED", "APPROVAL_REQUIRED", "RUNNING", "RUNNING", "DENIED"];
     const answers = [...states.map((state) => ({ status: 200, body: job(state) }))];
     fake = await startFake(script([{ status: 200, body: { job_id: "j1", state: "PENDING" } }, ...answers]));
     const { io } = fakeTime();
-    // A second a poll, so that there is something to show.
+    // One second per poll, so that progress is shown.
     const slow = { ...io, sleep: () => io.sleep(1_000), isInteractive: true };
     const ran = await cordum(["job", "submit", "a.b", "--wait"], fake.env, "", slow);
     expect(ran.exitCode).toBe(5);
@@ -114,12 +114,12 @@ describe("later", () => {
     expect(ran.err).toContain("\rRUNNING, 1 attempt, 2 s");
     fake.close();
     fake = await startFake(script([{ status: 200, body: { job_id: "j1" } }, ...answers]));
-    const unwatched = await cordum(["job", "submit", "a.b", "--wait"], fake.env, "", { ...slow, isInteractive: false });
-    expect(unwatched.err).not.toContain("\r");
+    const piped = await cordum(["job", "submit", "a.b", "--wait"], fake.env, "", { ...slow, isInteractive: false });
+    expect(piped.err).not.toContain("\r");
   });
 });
 
-test("what a job says cannot take over the terminal of whoever reads it", async () => {
+test("escapes control characters of jobs", async () => {
   const evil = "\u001b]0;owned\u0007\u001b[2Jgone\nJOB  fake\u202e";
   const letter = { id: "l1", reason: "permanent", topic: "a.b", created_at: "now", error: { message: evil } };
   fake = await startFake(() => ({ status: 200, body: { items: [letter], next_cursor: null } }));

@@ -13,15 +13,15 @@ import { ioFor } from "./run.ts";
 
 const FILE = new URL("../../docs/operations.md", import.meta.url);
 
-/** The tables are made from the code; `npx vitest run test/cli/docs.test.ts -u` writes them anew. */
-test("docs/operations.md has the settings, the errors and the commands that there are", async () => {
+/** The tables are generated; update them with `npx vitest run test/cli/docs.test.ts -u`. */
+test("docs/operations.md lists all settings, errors and commands", async () => {
   const written = readFileSync(FILE, "utf8");
   const tables = { settings: settingsTable(), errors: errorsTable(), commands: commandsTable() };
   const fresh = Object.entries(tables).reduce((text, [name, table]) => withTable(text, name, table), written);
   await expect(fresh).toMatchFileSnapshot("../../docs/operations.md");
 });
 
-test("the policy in the README is one that is taken", () => {
+test("the policy in the README is valid", () => {
   const readme = readFileSync(new URL("../../README.md", import.meta.url), "utf8");
   const [, text = ""] = /```yaml\n(.*?)```/s.exec(readme) ?? [];
   const read = readPolicy({ name: "README.md", text });
@@ -41,14 +41,14 @@ function settingsTable(): string {
     const baseline = setting.baseline === undefined ? "" : code(formatValue(setting, setting.baseline));
     return `| \`${setting.name}\` | ${code(formatValue(setting, setting.default))} | ${baseline} | ${formatRange(setting.type)} | ${setting.help} |`;
   });
-  return ["| setting | default | baseline | range | what it does |", "|---|---|---|---|---|", ...rows, ""].join("\n");
+  return ["| setting | default | baseline | range | description |", "|---|---|---|---|---|", ...rows, ""].join("\n");
 }
 
 function errorsTable(): string {
   const rows = Object.entries(ERRORS).map(
     ([code, { status, retryable, title }]) => `| \`${code}\` | ${status} | ${retryable ? "yes" : "no"} | ${title} |`,
   );
-  return ["| code | status | try again | meaning |", "|---|---|---|---|", ...rows, ""].join("\n");
+  return ["| code | status | retryable | title |", "|---|---|---|---|", ...rows, ""].join("\n");
 }
 
 function commandsTable(): string {
@@ -60,7 +60,7 @@ function commandsTable(): string {
       .map(({ flags }) => `\`${flags.replaceAll("|", "\\|")}\``);
     return `| \`${[path, ...usage].join(" ")}\` | ${description} | ${flags.join(", ")} |`;
   });
-  return ["| command | does | flags |", "|---|---|---|", ...rows, ""].join("\n");
+  return ["| command | description | flags |", "|---|---|---|", ...rows, ""].join("\n");
 }
 
 function code(text: string): string {

@@ -1,4 +1,4 @@
-/** A control plane that answers what a test wants, and remembers what it was asked. */
+/** A fake gateway with scripted responses and recorded requests. */
 import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
 
@@ -21,12 +21,12 @@ export interface FakeGateway {
   close(): void;
 }
 
-export async function startFake(answer: (asked: FakeRequest) => FakeResponse): Promise<FakeGateway> {
-  const asked: FakeRequest[] = [];
+export async function startFake(answer: (request: FakeRequest) => FakeResponse): Promise<FakeGateway> {
+  const requests: FakeRequest[] = [];
   const server = createServer((request, response) => {
     const path = (request.url ?? "").replace(/^\/api\/v1/, "");
     const one = { method: request.method ?? "", path, headers: request.headers };
-    asked.push(one);
+    requests.push(one);
     const { status, body, headers = {} } = answer(one);
     request.resume();
     response.writeHead(status, { "content-type": "application/json", ...headers }).end(JSON.stringify(body));
@@ -35,7 +35,7 @@ export async function startFake(answer: (asked: FakeRequest) => FakeResponse): P
   const { port } = server.address() as AddressInfo;
   return {
     env: { CORDUM_URL: `http://127.0.0.1:${port}` },
-    requests: asked,
+    requests,
     close() {
       server.closeAllConnections();
       server.close();
@@ -43,7 +43,7 @@ export async function startFake(answer: (asked: FakeRequest) => FakeResponse): P
   };
 }
 
-/** A clock that stands still but for pauses, and keeps them. */
+/** A clock that advances with `sleep` only, and records the delays. */
 export function fakeTime() {
   let nowMs = 1_000_000;
   const pauses: number[] = [];

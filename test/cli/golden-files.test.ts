@@ -1,4 +1,4 @@
-// The commands that read files, as scripts and people see them; see golden.test.ts.
+// Transcripts of the commands that read files; see golden.test.ts.
 
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -52,7 +52,7 @@ test("policies", async () => {
   await expect(transcript.text).toMatchFileSnapshot(golden("policy"));
 });
 
-test("settings and copies", async () => {
+test("settings and backups", async () => {
   const config = file("cordum.yaml", "http: {port: 9999}\n");
   await transcript.both(["config", "explain", "http.port", "--config", config]);
   await transcript.both(["config", "explain", "http.prt"]);
@@ -63,7 +63,7 @@ test("settings and copies", async () => {
   await expect(transcript.text).toMatchFileSnapshot(golden("files"));
 });
 
-test("no command is without a transcript", () => {
+test("every command has a transcript", () => {
   const texts = new URL("golden/", import.meta.url);
   const lines = readdirSync(texts).flatMap((name) => readFileSync(new URL(name, texts), "utf8").split("\n"));
   const program = buildProgram(newContext(ioFor({}).io, "1.2.3", () => {}));
@@ -73,5 +73,5 @@ test("no command is without a transcript", () => {
   expect(leaves.map(({ path }) => path).filter((path) => !isShown(path))).toEqual(RUN_LONG);
 });
 
-/** These have tests of their own. */
+/** Tested elsewhere. */
 const RUN_LONG = ["up", "sim", "lab chapter"];

@@ -1,5 +1,5 @@
-// Every command as scripts and people see it: what it prints, on which stream, and how it ends. The transcripts are made
-// anew with `npx vitest run test/cli/golden.test.ts -u`; read the difference.
+// Transcripts of every command: stdout, stderr and exit code. Update with `npx vitest run test/cli/golden.test.ts -u` and
+// review the diff.
 
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { startDemoWorker } from "../../src/cli/up/demo.ts";
@@ -40,7 +40,7 @@ test("jobs and approvals", async () => {
   await run(["job", "submit", "demo.broken", '{"keep":"me"}', "--wait"]);
   await run(["job", "submit", "demo.approve", "--wait", "--timeout", "1ms"]);
   await both(["job", "get", job.job_id]);
-  await both(["job", "get", "nobody"]);
+  await both(["job", "get", "unknown"]);
   await both(["job", "list", "--state", "SUCCEEDED"]);
   await run(["job", "list", "--limit", "1"]);
   await both(["job", "list", "--state", "GONE"]);
@@ -51,7 +51,7 @@ test("jobs and approvals", async () => {
   const waiting = JSON.parse((await run(["approval", "list", "--json"])).out).items;
   await run(["approval", "approve", id, "--job-hash", "other", "--json"]);
   await run(["approval", "approve", waiting[0].job_id, "--note", "fine", "--job-hash", waiting[0].job_hash]);
-  await run(["approval", "approve", "nobody"]);
+  await run(["approval", "approve", "unknown"]);
   await run(["approval", "reject", id]);
   await run(["approval", "reject", id, "--reason", "not today"]);
   await run(["approval", "reject", id, "--reason", "not today", "--json"]);
@@ -66,7 +66,7 @@ test("dead letters", async () => {
   const letters = JSON.parse((await run(["dlq", "list", "--json"])).out).items;
   await run(["dlq", "list"]);
   await both(["dlq", "show", letters[0].id]);
-  await both(["dlq", "show", "nobody"]);
+  await both(["dlq", "show", "unknown"]);
   await run(["dlq", "retry"]);
   await run(["dlq", "retry", letters[0].id, "--all"]);
   await run(["dlq", "retry", "--all", "--rate", "fast"]);
@@ -80,8 +80,8 @@ test("workers, pools and locks", async () => {
   const { both, run, transcript } = begin();
   await both(["worker", "list"]);
   await both(["pool", "list"]);
-  await both(["pool", "drain", "nobody"]);
-  await both(["pool", "resume", "nobody"]);
+  await both(["pool", "drain", "unknown"]);
+  await both(["pool", "resume", "unknown"]);
   await both(["lock", "list"]);
   const held = await gateway.world.locks.acquire({
     key: "run:1",
@@ -96,7 +96,7 @@ test("workers, pools and locks", async () => {
   await expect(transcript.text).toMatchFileSnapshot(golden("workers"));
 });
 
-test("fail-open leases and the review after them", async () => {
+test("fail-open leases and reviews", async () => {
   const { both, run, transcript } = begin();
   await both(["failopen", "list"]);
   await run(["failopen", "open"]);
@@ -106,14 +106,14 @@ test("fail-open leases and the review after them", async () => {
   await run(["failopen", "list"]);
   const leases = JSON.parse((await run(["failopen", "list", "--json"])).out).items;
   for (const lease of leases) await run(["failopen", "close", lease.id, ...(lease.id === id ? [] : ["--json"])]);
-  await run(["failopen", "close", "nobody"]);
+  await run(["failopen", "close", "unknown"]);
   const job = JSON.parse((await run(["job", "submit", "demo.echo", "--wait", "--json"])).out);
   await plantBypass(job.job_id);
   await both(["failopen", "bypassed"]);
   await run(["failopen", "review", job.job_id, "--note", "harmless"]);
   await run(["failopen", "review", job.job_id, "--json"]);
   await both(["failopen", "bypassed", "--reviewed"]);
-  await run(["failopen", "review", "nobody"]);
+  await run(["failopen", "review", "unknown"]);
   await expect(transcript.text).toMatchFileSnapshot(golden("failopen"));
 });
 
@@ -155,7 +155,7 @@ test("keys, and commands with and without them", async () => {
   await run(["key", "revoke", id], { env: root });
   await run(["job", "list"], { env: { CORDUM_API_KEY: viewer } });
   await run(["key", "revoke", JSON.parse(made.out).id], { env: root });
-  await run(["key", "revoke", "nobody"], { env: root });
+  await run(["key", "revoke", "unknown"], { env: root });
   await expect(transcript.text).toMatchFileSnapshot(golden("keys"));
 });
 

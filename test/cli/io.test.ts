@@ -1,4 +1,4 @@
-// What the terminal around a command may change about its words: color and progress, nothing else.
+// A terminal changes color and progress only.
 
 import { afterEach, describe, expect, test } from "vitest";
 import { ProgressLine, processIo } from "../../src/cli/io.ts";
@@ -31,19 +31,19 @@ describe("color", () => {
 });
 
 describe("progress", () => {
-  const shownAfter = (ms: number, isWatched: boolean): string => {
+  const shownAfter = (ms: number, isInteractive: boolean): string => {
     let [nowMs, err] = [0, ""];
-    const say = (text: string) => {
+    const write = (text: string) => {
       err += text;
     };
-    const line = new ProgressLine({ ...ioFor({}).io, isInteractive: isWatched, nowMs: () => nowMs, err: say });
+    const line = new ProgressLine({ ...ioFor({}).io, isInteractive, nowMs: () => nowMs, err: write });
     nowMs = ms;
     line.show("half of it");
     line.clear();
     return err;
   };
 
-  test("is shown on a terminal, after a second, and is gone at the end", () => {
+  test("is shown on a terminal after a second and cleared at the end", () => {
     expect(shownAfter(1_000, true)).toBe(`\rhalf of it\r\r${" ".repeat(10)}\r`);
     expect(shownAfter(999, true)).toBe("");
     expect(shownAfter(60_000, false)).toBe("");

@@ -10,7 +10,7 @@ afterAll(() => rmSync(dir, { recursive: true, force: true }));
 
 const QUICK = ["lab", "occ", "--clients", "10,20", "--seeds", "2"];
 
-test("what it prints", async () => {
+test("prints tables and JSON", async () => {
   const transcript = new Transcript({});
   await transcript.both(QUICK);
   await transcript.both(["lab", "lock-busy", "--contenders", "12", "--policy", "baseline", "--policy", "default"]);
@@ -26,7 +26,7 @@ test("what it prints", async () => {
 });
 
 describe("cordum lab occ", () => {
-  test("--out writes the page and the pictures, says which, and leaves stdout to the data", async () => {
+  test("--out writes the report files and lists them on stderr", async () => {
     const into = join(dir, "new", "report");
     const ran = await cordum([...QUICK, "--policy", "full", "--json", "--out", into]);
     expect(ran.exitCode).toBe(0);
@@ -38,7 +38,7 @@ describe("cordum lab occ", () => {
     expect(readFileSync(join(into, "occ.html"), "utf8")).toContain("1.2.3");
   });
 
-  test("progress is for those who watch", async () => {
+  test("shows progress on a terminal only", async () => {
     let nowMs = 0;
     const clock = { nowMs: () => (nowMs += 1_500) };
     expect((await cordum(QUICK, {}, "", clock)).err).toBe("");
@@ -51,22 +51,22 @@ describe("cordum lab occ", () => {
     [["--seed", "-1"], "--seed"],
     [["--policy", "nonsense"], "unknown retry policy `nonsense`"],
     [["--base-ms", "3000"], "longer than the maximum"],
-  ])("%j is a mistake of whoever typed it", async (flags, words) => {
+  ])("rejects %j", async (flags, message) => {
     const ran = await cordum(["lab", "occ", ...flags]);
     expect(ran).toMatchObject({ exitCode: 2, out: "" });
-    expect(ran.err).toContain(words);
+    expect(ran.err).toContain(message);
     expect(ran.err).toContain("next: cordum lab occ --help");
   });
 
-  test("a directory that cannot be written is found out before the work", async () => {
+  test("rejects an unwritable directory before the run", async () => {
     const file = join(dir, "file");
     writeFileSync(file, "");
     const ran = await cordum([...QUICK, "--out", join(file, "below")]);
     expect(ran).toMatchObject({ exitCode: 1, out: "" });
-    expect(ran.err).toContain("cannot write into");
+    expect(ran.err).toContain("cannot write to");
   });
 
-  test("an experiment that does not exist is no command", async () => {
+  test("rejects an unknown experiment", async () => {
     expect(await cordum(["lab", "nonsense"])).toMatchObject({ exitCode: 2, out: "" });
   });
 });

@@ -6,7 +6,7 @@ function capture() {
   return { lines, target: { write: (text: string) => void lines.push(text) } };
 }
 
-test("a log line is JSON with the event and its facts, and nothing below the level is written", () => {
+test("writes JSON lines with the event and its fields, at or above the level", () => {
   const { lines, target } = capture();
   const log = pinoLog({ level: "info", name: "p1", target });
   log.write("debug", "unseen");
@@ -21,7 +21,7 @@ test("a log line is JSON with the event and its facts, and nothing below the lev
   });
 });
 
-test("a person at a terminal gets a plain line, in color only where it is wanted", () => {
+test("writes plain lines to a terminal, with optional color", () => {
   const lineWith = (color: boolean) => {
     const { lines, target } = capture();
     pinoLog({ level: "info", name: "p1", target: forTerminal(target, { color }) }).write("warn", "drain_left", {

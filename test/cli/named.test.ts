@@ -1,4 +1,4 @@
-// Messages, advice and documents name commands to be typed. This finds those that are not there.
+// Checks that every command named in messages and docs exists.
 
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -14,12 +14,12 @@ const places = new Map(
   placesIn(buildProgram(newContext(ioFor({}).io, "1.2.3", () => {}))).map((place) => [place.path, place]),
 );
 
-/** Quoted, as far as the next quote; or typed on a line of its own. */
+/** A quoted command, or a command on its own line. */
 const NAMED = [
   /[`"'](?:npx )?cordum ([a-z]+(?: [a-z][a-z|-]*)?)([^`"'\n]*)/g,
   /^(?:npx )?cordum ([a-z]+(?: [a-z][a-z|-]*)?)([^#\n]*)/gm,
 ];
-/** The first text of the audit log's chain. */
+/** The initial text of the audit chain; not a command. */
 const NO_COMMANDS = ["audit of"];
 
 function unknownIn(text: string): readonly string[] {
@@ -47,7 +47,7 @@ function textsIn(folder: string, ends: string): readonly string[] {
     .map((name) => join(folder, name));
 }
 
-test("the rule finds what it must", () => {
+test("the pattern finds commands", () => {
   const wrong = "`cordum job sumbit`, `cordum dlq list|eat`, `npx cordum sings`, `cordum job get x --jsn`";
   expect(unknownIn(wrong)).toEqual(["job sumbit", "dlq list|eat", "sings", "job get x --jsn"]);
   expect(unknownIn("run\nnpx cordum job get 'x' --jsn\n")).toEqual(["job get 'x' --jsn"]);
@@ -56,7 +56,7 @@ test("the rule finds what it must", () => {
   expect(unknownIn(right)).toEqual([]);
 });
 
-test("every command that is named anywhere is one that there is", () => {
+test("every named command exists", () => {
   const files = [...textsIn("src", ".ts"), ...textsIn("docs", ".md"), "README.md"];
   const found = files.flatMap((file) =>
     unknownIn(readFileSync(join(ROOT, file), "utf8")).map((text) => `${file}: ${text}`),

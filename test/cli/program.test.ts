@@ -9,14 +9,14 @@ import { cordum } from "./run.ts";
 
 let dir: string;
 
-/** An address where nobody listens: a port that was free a moment ago. */
-let nobody: string;
+/** A closed port. */
+let unreachable: string;
 
 beforeAll(async () => {
   dir = mkdtempSync(join(tmpdir(), "cordum-cli-"));
   const server = createServer();
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  nobody = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  unreachable = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   await new Promise((resolve) => server.close(resolve));
 });
 
@@ -41,44 +41,44 @@ describe("usage", () => {
     [["job", "submit", "demo.echo", "--timeout", "5"], "cordum job submit --help"],
     [["job", "submit", "demo.echo", "{hello}"], "cordum job submit"],
     [["sim", "--seeds", "many"], "cordum sim --help"],
-  ])("cordum %s: exit 2, and the next command is named", async (argv, next) => {
-    const ran = await cordum(argv, { CORDUM_URL: nobody });
+  ])("cordum %s exits with 2 and names the next command", async (argv, next) => {
+    const ran = await cordum(argv, { CORDUM_URL: unreachable });
     expect(ran.exitCode).toBe(2);
     expect(ran.out).toBe("");
     expect(ran.err).toContain(next === "" ? "Usage:" : `next: ${next}`);
   });
 
-  test("help and version are data, and fine", async () => {
+  test("help and version go to stdout and exit with 0", async () => {
     expect(await cordum(["--version"])).toEqual({ exitCode: 0, out: "1.2.3\n", err: "" });
     const help = await cordum(["job", "submit", "--help"]);
     expect(help.exitCode).toBe(0);
     expect(help.out).toContain("--wait");
   });
 
-  test("statuses of the gateway become exit codes that scripts can branch on", () => {
+  test("maps gateway statuses to exit codes", () => {
     const codes = [200, 400, 403, 404, 409, 422, 429, 500, 503].map(exitCodeForStatus);
     expect(codes).toEqual([1, 2, 5, 3, 4, 4, 6, 1, 6]);
   });
 });
 
-describe("a client without a control plane", () => {
-  test("says so, names `cordum up`, and ends with 6", async () => {
-    const ran = await cordum(["status"], { CORDUM_URL: nobody });
+describe("without a control plane", () => {
+  test("names `cordum up` and exits with 6", async () => {
+    const ran = await cordum(["status"], { CORDUM_URL: unreachable });
     expect(ran).toMatchObject({ exitCode: 6, out: "" });
-    expect(ran.err).toContain(`cordum: cannot reach the control plane at ${nobody} (connect ECONNREFUSED`);
+    expect(ran.err).toContain(`cordum: cannot reach the control plane at ${unreachable} (connect ECONNREFUSED`);
     expect(ran.err).toMatch(/\nnext: cordum up\n$/);
   });
 
-  test("with --json the error is a document, too", async () => {
-    const ran = await cordum(["job", "list", "--json"], { CORDUM_URL: nobody });
+  test("prints the error as a document with --json", async () => {
+    const ran = await cordum(["job", "list", "--json"], { CORDUM_URL: unreachable });
     expect(JSON.parse(ran.out)).toMatchObject({ exit_code: 6, next: "cordum up" });
   });
 
-  test("an address that is none is a mistake in the environment", async () => {
+  test("rejects an invalid CORDUM_URL", async () => {
     expect(await cordum(["status"], { CORDUM_URL: "localhost:8081" })).toMatchObject({ exitCode: 2 });
   });
 
-  test("something else that answers there is not mistaken for one", async () => {
+  test("rejects a response that is not JSON", async () => {
     const server = createServer((_, response) => response.end("<html>"));
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
     const { port } = server.address() as AddressInfo;
@@ -91,7 +91,7 @@ describe("a client without a control plane", () => {
 });
 
 describe("config explain", () => {
-  test("every setting with its value and its origin", async () => {
+  test("lists every setting with its value and origin", async () => {
     const file = fileWith("cordum.yaml", "profile: baseline\nhttp: {port: 9999}\n");
     const ran = await cordum(["config", "explain", "--json", "--config", file], { CORDUM_LOG_LEVEL: "warn" });
     expect(ran.exitCode).toBe(0);
@@ -108,7 +108,19 @@ describe("config explain", () => {
     expect(named("retry.lock_busy.policy")).toMatchObject({ value: "fixed:500ms", live: true });
   });
 
-  test("one setting in detail; an unknown one with the nearest name and exit 3", async () => {
+  test("accepts the deprecated profile `founding` with a warning on stderr", async () => {
+    const warning = "`profile: founding` is deprecated; use `profile: baseline`";
+    const old = fileWith("founding.yaml", "profile: founding\n");
+    const ran = await cordum(["config", "explain", "profile", "--json", "--config", old]);
+    expect(ran).toMatchObject({ exitCode: 0, err: `warning: ${old}:1: ${warning}\n` });
+    expect(JSON.parse(ran.out)).toMatchObject([{ name: "profile", value: "baseline", origin: { kind: "file" } }]);
+    const fromEnvironment = await cordum(["config", "explain", "profile"], { CORDUM_PROFILE: "founding" });
+    expect(fromEnvironment).toMatchObject({ exitCode: 0, err: `warning: CORDUM_PROFILE: ${warning}\n` });
+    const current = fileWith("baseline.yaml", "profile: baseline\n");
+    expect(await cordum(["config", "explain", "profile", "--config", current])).toMatchObject({ exitCode: 0, err: "" });
+  });
+
+  test("shows one setting in detail, and suggests a name for an unknown one", async () => {
     const ran = await cordum(["config", "explain", "bus.park_after_ms"]);
     expect(ran.out).toContain("CORDUM_BUS_PARK_AFTER_MS");
     const wrong = await cordum(["config", "explain", "bus.park_after"]);
@@ -116,7 +128,7 @@ describe("config explain", () => {
     expect(wrong.err).toContain("did you mean `bus.park_after_ms`?");
   });
 
-  test("a password in an address is not shown", async () => {
+  test("hides passwords in URLs", async () => {
     const env = { CORDUM_REDIS_URL: "redis://:s3cret@127.0.0.1:6379", CORDUM_NATS_URL: "nats://me:s3cret@127.0.0.1" };
     for (const flags of [["--json"], []]) {
       const ran = await cordum(["config", "explain", ...flags], env);
@@ -126,7 +138,7 @@ describe("config explain", () => {
     }
   });
 
-  test("a secret is not shown: only that there is one, and where it comes from", async () => {
+  test("hides secrets, but shows their origin", async () => {
     const env = { CORDUM_SAFETY_TOKEN: "s3cr3t-0123456789-abcdef" };
     for (const argv of [["--json"], [], ["safety.token"], ["safety.token", "--json"]]) {
       const ran = await cordum(["config", "explain", ...argv], env);
@@ -138,7 +150,7 @@ describe("config explain", () => {
     expect((await cordum(["config", "explain", "safety.token"])).out).toContain("– (default)");
   });
 
-  test("a wrong file is refused with every problem, before anything is shown", async () => {
+  test("rejects an invalid file with all problems", async () => {
     const file = fileWith("wrong.yaml", "http: {prt: 1}\nlog: {level: loud}\n");
     const ran = await cordum(["config", "explain", "--json", "--config", file]);
     expect(ran.exitCode).toBe(2);
@@ -147,7 +159,7 @@ describe("config explain", () => {
   });
 });
 
-test("sim runs the core on a seed: the same seed, the same trace; an unknown mutant is a usage error", async () => {
+test("sim is deterministic per seed, and rejects an unknown mutant", async () => {
   const run = () => cordum(["sim", "--seed", "7", "--runs", "20", "--faults", "lite", "--json"]);
   const [one, again] = [await run(), await run()];
   expect(one.exitCode).toBe(0);

@@ -1,4 +1,4 @@
-// The commands that operators were promised, by name and flag; scripts are written against them.
+// The commands and flags that are API.
 
 import { expect, test } from "vitest";
 import { placesIn } from "../../src/cli/commands/completion.ts";
@@ -24,17 +24,17 @@ audit list|verify; completion
 const places = placesIn(buildProgram(newContext(ioFor({}).io, "1.2.3", () => {})));
 const leaves = places.filter(({ commands }) => commands.length === 0);
 
-test.each(promised())("cordum %s is there, with %j", (command, flags) => {
+test.each(promised())("cordum %s exists with %j", (command, flags) => {
   const leaf = leaves.find((place) => place.path === command);
   expect(leaf?.options.map(({ long }) => long)).toEqual(expect.arrayContaining([...flags]));
 });
 
-test("every command takes --json", () => {
+test("every command accepts --json", () => {
   const without = leaves.filter(({ options }) => !options.some(({ long }) => long === "--json"));
   expect(without.map(({ path }) => path)).toEqual([]);
 });
 
-test("the exit codes are these, and every error has the one that its status says", () => {
+test("exit codes are stable, and every error code maps to one", () => {
   expect(EXIT).toEqual({ ok: 0, error: 1, usage: 2, notFound: 3, conflict: 4, denied: 5, unavailable: 6 });
   const ranges: Readonly<Record<number, number>> = {
     400: 2,

@@ -1,4 +1,4 @@
-/** Commands as a test runs them: clients in this process with captured output, `up` as a process of its own. */
+/** Runs commands in this process with captured output, and `up` as a child process. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
@@ -19,10 +19,10 @@ export async function cordum(
 ): Promise<Ran> {
   const captured = ioFor(env, stdin, change);
   const exitCode = await runCli(argv, captured.io, "1.2.3");
-  return { exitCode, ...captured.said() };
+  return { exitCode, ...captured.output() };
 }
 
-/** An outside that keeps what is said to it. */
+/** An `Io` that captures its output. */
 export function ioFor(env: Readonly<Record<string, string>>, stdin = "", change: Partial<Io> = {}) {
   let out = "";
   let err = "";
@@ -42,14 +42,14 @@ export function ioFor(env: Readonly<Record<string, string>>, stdin = "", change:
     sleep: (delayMs) => new Promise((resolve) => setTimeout(resolve, delayMs)),
     ...change,
   };
-  return { io, said: () => ({ out, err }) };
+  return { io, output: () => ({ out, err }) };
 }
 
 export interface UpProcess {
   readonly child: ChildProcess;
-  /** Resolves to the address once it listens; rejects with what it said if it ends before. */
+  /** Resolves to the address once it listens; rejects with its output if it exits before. */
   readonly url: Promise<string>;
-  /** Resolves once the text has been said on stderr. */
+  /** Resolves once stderr contains the text. */
   printed(text: string): Promise<void>;
   readonly ended: Promise<Ran>;
 }
@@ -92,12 +92,12 @@ export function startUp(
       new Promise((resolve, reject) => {
         if (err.includes(text)) resolve();
         else waiting.push({ text, resolve });
-        closed.then((ran) => reject(new Error(`ended without saying \`${text}\`: ${ran.err}`)));
+        closed.then((ran) => reject(new Error(`exited without printing \`${text}\`: ${ran.err}`)));
       }),
   };
 }
 
-/** Without what belongs to the run of the tests: it would be read as settings, or change what is said. */
+/** Without the variables of the test run, which would be read as settings or change the output. */
 function cleanEnvironment(): NodeJS.ProcessEnv {
   return Object.fromEntries(Object.entries(process.env).filter(([key]) => !/^(CORDUM_|POLICY_|npm_)/.test(key)));
 }

@@ -1,7 +1,4 @@
-/**
- * Commands and everything they printed, as a text that is compared with a file. What differs from run to run (ids, times,
- * ports, hashes) is replaced by names: the same id has the same name wherever it stands.
- */
+/** Records commands and their output for a golden file. Ids, times, ports and hashes are replaced by stable names. */
 import type { Io } from "../../src/cli/io.ts";
 import { cordum, type Ran } from "./run.ts";
 
@@ -14,7 +11,6 @@ export class Transcript {
     this.#env = env;
   }
 
-  /** Runs it and writes it down. */
   async run(argv: readonly string[], options: RunOptions = {}): Promise<Ran> {
     const ran = await cordum(argv, { ...this.#env, ...options.env }, options.stdin ?? "", options.change);
     this.#text += this.#named(
@@ -23,13 +19,13 @@ export class Transcript {
     return ran;
   }
 
-  /** For commands that change nothing: once for programs, once for people. */
+  /** Runs a read-only command as text and as JSON. */
   async both(argv: readonly string[], options: RunOptions = {}): Promise<Ran> {
     await this.run(argv, options);
     return this.run([...argv, "--json"], options);
   }
 
-  /** Names what the rules would not find. */
+  /** Adds a name for a text that the patterns do not match. */
   name(text: string, name: string): void {
     this.#names.set(text, name);
   }
@@ -40,7 +36,7 @@ export class Transcript {
 
   #named(text: string): string {
     let named = text;
-    // A cell of a table keeps its width.
+    // Keeps the width of table cells.
     const fitted = (name: string, found: string, at: number, whole: string) =>
       whole.startsWith("  ", at + found.length) ? name.padEnd(found.length) : name;
     for (const [known, name] of this.#names) {
@@ -71,7 +67,7 @@ export interface RunOptions {
   readonly change?: Partial<Io>;
 }
 
-/** The first that fits wins; `#` numbers them. */
+/** The first match wins; `#` numbers the names. */
 const KINDS: readonly (readonly [RegExp, string])[] = [
   [/\bcordum_[0-9a-z]+_[0-9A-Za-z_-]+/g, "<key-text>"],
   [/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/g, "<time>"],
@@ -82,7 +78,7 @@ const KINDS: readonly (readonly [RegExp, string])[] = [
   [/(?<="next_cursor": ")[\w-]+(?=")/g, "<cursor>"],
   [/(?<=--cursor )[\w-]+/g, "<cursor>"],
   [/(?<="(?:[a-z_]*_ms|p50|p95|[a-z_]+_ms_p\d\d)": )\d+(?:\.\d+)?/g, "<number>"],
-  // As of the worker's last sign of life, which may have come while it worked.
+  // Reported by the last heartbeat, which may be older than the job.
   [/(?<="active_jobs": )\d+/g, "<number>"],
   [/\b\d+(?= of 64\b)/g, "<number>"],
   [/(?<=\bp9\d )\d+(?:\.\d+)? ms/g, "<number> ms"],

@@ -5,7 +5,7 @@ import { cordum } from "../cli/run.ts";
 
 const LOCAL = { nats: "nats://127.0.0.1:4222", redis: "redis://localhost:6379" };
 
-test("--live selects the embedded target, or both servers", () => {
+test("reads the target: none without --live, embedded, or both servers", () => {
   expect(readLiveOptions({}, "")).toBeNull();
   expect(readLiveOptions({ live: true }, "")).toEqual({
     target: { kind: "embedded" },
@@ -21,20 +21,20 @@ test("--live selects the embedded target, or both servers", () => {
 });
 
 test.each([
-  [["--nats", "nats://127.0.0.1:1"], "--nats is for live runs: give --live, too"],
+  [["--nats", "nats://127.0.0.1:1"], "--nats requires --live"],
   [["--live", "--nats", "nats://127.0.0.1:1"], "--redis is missing"],
   [["--live", "--redis", "redis://127.0.0.1:1"], "--nats is missing"],
   [
     ["--live", "--nats", "nonsense", "--redis", "redis://127.0.0.1:1"],
-    "--nats `nonsense`: give a URL, such as nats://",
+    "--nats `nonsense` is not a URL; use a value like nats://",
   ],
-  [["--live", "--processes", "3"], "the embedded world belongs to one process"],
-  [["--live", "--processes", "17"], "--processes `17`: give a whole number from 1 to 16"],
-  [["--live", "--live-seconds", "0"], "--live-seconds `0`: give a whole number from 1 to 600"],
-  [["--live", "--live-times", "26"], "--live-times `26`: give a whole number from 1 to 25"],
-  [["--live", "--latency-ms", "1"], "--latency-ms is measured on the target of a live run: leave it out"],
-  [["--live", "--step-ms", "0"], "--step-ms is measured on the target of a live run: leave it out"],
-  [["--live", "--nak-look-ms", "10"], "--nak-look-ms is measured on the target of a live run: leave it out"],
+  [["--live", "--processes", "3"], "the embedded world has one process"],
+  [["--live", "--processes", "17"], "--processes `17` is not a whole number from 1 to 16"],
+  [["--live", "--live-seconds", "0"], "--live-seconds `0` is not a whole number from 1 to 600"],
+  [["--live", "--live-times", "26"], "--live-times `26` is not a whole number from 1 to 25"],
+  [["--live", "--latency-ms", "1"], "--latency-ms is measured on the target of a live run; remove it"],
+  [["--live", "--step-ms", "0"], "--step-ms is measured on the target of a live run; remove it"],
+  [["--live", "--nak-look-ms", "10"], "--nak-look-ms is measured on the target of a live run; remove it"],
 ])("rejects %j", async (flags, message) => {
   const ran = await cordum(["lab", "lock-busy", ...flags]);
   expect(ran).toMatchObject({ exitCode: 2, out: "" });
@@ -59,7 +59,7 @@ test.each([
   try {
     const ran = await cordum(["lab", "lock-busy", "--live", "--nats", urls[0]!, "--redis", urls[1]!]);
     expect(ran).toMatchObject({ exitCode: 2, out: "" });
-    expect(ran.err).toContain(`\`${far}\` is not this machine`);
+    expect(ran.err).toContain(`\`${far}\` is a remote server`);
     expect(ran.err).toContain("--yes-i-own-this");
     expect(ran.err).not.toContain("secret");
     expect(connections).toBe(0);

@@ -54,7 +54,7 @@ describe("cordum sim", () => {
     const bug = { seed: 2, runs: 40, faults: "lite", mutant: "no-due-sweep" } as const;
     const summary = await run(bug);
     expect(summary.code).toBe(1);
-    expect(summary.text).toContain("repeat with: cordum sim --seed 2 --runs 40 --faults lite --mutant no-due-sweep\n");
+    expect(summary.text).toContain("to reproduce: cordum sim --seed 2 --runs 40 --faults lite --mutant no-due-sweep\n");
     const { code, text } = await run({ ...bug, json: true });
     expect(code).toBe(1);
     const { violations } = JSON.parse(text) as { violations: Record<string, unknown>[] };

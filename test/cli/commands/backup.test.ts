@@ -11,17 +11,17 @@ async function up(data: string): Promise<{ CORDUM_URL: string }> {
   return { CORDUM_URL: await process.url };
 }
 
-test("a copy is made while jobs come in, and a control plane runs from it", async () => {
+test("backs up a running control plane, and another one starts from the copy", async () => {
   const [data, copy] = [join(ups.dir, "data"), join(ups.dir, "copies", "one")];
   const env = await up(data);
   const submit = async (from: number) => {
-    const topics = Array.from({ length: 20 }, (_, at) => `nobody.t${from + at}`);
+    const topics = Array.from({ length: 20 }, (_, at) => `idle.t${from + at}`);
     const ran = await Promise.all(topics.map((topic) => cordum(["job", "submit", topic], env)));
     return ran.map(({ out }) => out.trim());
   };
   const before = await submit(0);
   const [made, during] = await Promise.all([cordum(["backup", copy, "--data", data, "--json"]), submit(20)]);
-  expect(made).toMatchObject({ exitCode: 0, err: `to run from it: cordum up --data ${copy}\n` });
+  expect(made).toMatchObject({ exitCode: 0, err: `to start from it: cordum up --data ${copy}\n` });
   expect(JSON.parse(made.out)).toMatchObject({ file: join(copy, "cordum.db"), schema: expect.any(Number) });
   expect(readdirSync(copy)).toEqual(["cordum.db"]);
   expect(during.every(Boolean)).toBe(true);
@@ -33,7 +33,7 @@ test("a copy is made while jobs come in, and a control plane runs from it", asyn
   expect(there.every((id: string) => [...before, ...during].includes(id))).toBe(true);
 });
 
-test("what is there already is kept, and what is no data of ours is refused", async () => {
+test("rejects an existing target and an invalid data directory", async () => {
   const [data, copy] = [join(ups.dir, "data"), join(ups.dir, "copy")];
   const plane = ups.start(["--port", "0", "--data", data]);
   await plane.url;
@@ -44,13 +44,10 @@ test("what is there already is kept, and what is no data of ours is refused", as
   const second = await cordum(["backup", copy, "--data", data]);
   expect(second).toMatchObject({ exitCode: 4, out: "" });
   expect(second.err).toContain(`next: cordum backup ${copy}-2\n`);
-  writeFileSync(
-    join(ups.dir, "cordum.db"),
-    "this is no database at all, but it is long enough to look like one".repeat(99),
-  );
+  writeFileSync(join(ups.dir, "cordum.db"), "not a database, but long enough to be read as one".repeat(99));
   const bad = await cordum(["backup", join(ups.dir, "bad"), "--data", ups.dir]);
   expect(bad).toMatchObject({ exitCode: 1, out: "" });
-  expect(bad.err).toMatch(/^cordum: no copy was made of .*not a database\nnext: cordum config explain data\.dir\n$/);
+  expect(bad.err).toMatch(/^cordum: cannot back up .*not a database\nnext: cordum config explain data\.dir\n$/);
   expect(existsSync(join(ups.dir, "bad", "cordum.db"))).toBe(false);
   expect(readdirSync(join(ups.dir, "bad"))).toEqual([]);
 });

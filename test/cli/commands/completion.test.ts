@@ -7,8 +7,8 @@ import { cordum, ioFor } from "../run.ts";
 
 const { out: SCRIPT } = await cordum(["completion", "bash"]);
 
-/** What bash offers after these words; the last one is being typed. */
-function offered(words: readonly string[]): readonly string[] {
+/** Bash completions for these words; the last one is incomplete. */
+function completionsFor(words: readonly string[]): readonly string[] {
   const array = ["cordum", ...words].map((word) => `'${word}'`).join(" ");
   const ask = `COMP_WORDS=(${array}); COMP_CWORD=${words.length}; _cordum; printf '%s\\n' "\${COMPREPLY[@]}"`;
   const { status, stdout, stderr } = spawnSync("bash", ["--norc", "-c", `${SCRIPT}\n${ask}`], { encoding: "utf8" });
@@ -43,24 +43,24 @@ describe("in bash", () => {
       ["--wait", "--watch"],
     ],
     [["completion", "z"], ["zsh"]],
-    // A file: that is left to the shell.
+    // Files are completed by the shell.
     [["policy", "explain", "a.b", "--policy", ""], []],
-    // An input that is called like a command is none.
+    // An argument that equals a command name is not a command.
     [["job", "get", "list", "--js"], ["--json"]],
   ])("cordum %j", (words, expected) => {
-    expect(offered(words)).toEqual(expected);
+    expect(completionsFor(words)).toEqual(expected);
   });
 });
 
-test.each(["bash", "zsh", "fish"])("%s: every command and every flag is in it", async (shell) => {
+test.each(["bash", "zsh", "fish"])("%s: contains every command and flag", async (shell) => {
   const ran = await cordum(["completion", shell, "--json"]);
   const { script } = JSON.parse(ran.out) as { script: string };
   expect(ran.exitCode).toBe(0);
   const places = placesIn(buildProgram(newContext(ioFor({}).io, "1.2.3", () => {})));
   const flag = (long: string) => (shell === "fish" ? `-l ${long.slice(2)} ` : long);
-  const wanted = places.flatMap(({ path, options }) => [path, ...options.map(({ long }) => flag(long ?? ""))]);
-  expect(wanted.filter((text) => !script.includes(text))).toEqual([]);
-  // An odd number of quotes would swallow the rest of the script; two that belong together are an even one.
+  const expected = places.flatMap(({ path, options }) => [path, ...options.map(({ long }) => flag(long ?? ""))]);
+  expect(expected.filter((text) => !script.includes(text))).toEqual([]);
+  // Quotes must be balanced on every line.
   for (const line of script.split("\n")) {
     const quotes = line.replaceAll("\\\\", "").replaceAll("\\'", "").split("'").length - 1;
     expect(line.startsWith("#") || quotes % 2 === 0 || line).toBe(true);

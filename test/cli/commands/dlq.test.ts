@@ -10,8 +10,8 @@ afterEach(() => fake?.close());
 
 const ALL = ["dlq", "retry", "--all"];
 
-/** Letters `l0`, `l1` … in pages as asked for, and an answer for each that is tried again. */
-function startLetters(count: number, retried: (id: string) => FakeResponse): Promise<FakeGateway> {
+/** Serves dead letters `l0`, `l1` … in pages, and a response for each retry. */
+function startDeadLetters(count: number, retried: (id: string) => FakeResponse): Promise<FakeGateway> {
   return startFake(({ method, path }: FakeRequest) => {
     if (method === "POST") return retried(path.split("/")[2] ?? "");
     const query = new URL(path, "http://x").searchParams;
@@ -22,12 +22,12 @@ function startLetters(count: number, retried: (id: string) => FakeResponse): Pro
   });
 }
 
-const good = (id: string): FakeResponse => ({ status: 200, body: { job_id: id, state: "SCHEDULED" } });
-const tried = () => fake.requests.filter(({ method }) => method === "POST").map(({ path }) => path);
+const scheduled = (id: string): FakeResponse => ({ status: 200, body: { job_id: id, state: "SCHEDULED" } });
+const retries = () => fake.requests.filter(({ method }) => method === "POST").map(({ path }) => path);
 
 describe("dlq retry --all", () => {
-  test("no faster than asked", async () => {
-    fake = await startLetters(4, good);
+  test("limits the rate", async () => {
+    fake = await startDeadLetters(4, scheduled);
     const { io, pauses } = fakeTime();
     const ran = await cordum([...ALL, "--rate", "10/s", "--json"], fake.env, "", io);
     expect(ran.exitCode).toBe(0);
@@ -36,42 +36,42 @@ describe("dlq retry --all", () => {
     expect(document).toMatchObject({ refused: [], left: 0, more: false, stopped: null, next: null });
     expect(document.retried[3]).toEqual({ id: "l3", job_id: "l3", state: "SCHEDULED" });
     fake.close();
-    fake = await startLetters(2, good);
+    fake = await startDeadLetters(2, scheduled);
     const slower = fakeTime();
     await cordum([...ALL, "--rate", "30/m"], fake.env, "", slower.io);
     expect(slower.pauses).toEqual([2_000]);
   });
 
-  test("what a slow answer cost is not made up for", async () => {
+  test("does not catch up after a slow response", async () => {
     const { io, pauses, pass } = fakeTime();
-    fake = await startLetters(5, (id) => {
+    fake = await startDeadLetters(5, (id) => {
       pass(id === "l1" ? 5_000 : 10);
-      return good(id);
+      return scheduled(id);
     });
     await cordum([...ALL, "--rate", "10/s"], fake.env, "", io);
     expect(pauses).toEqual([90, 90, 90]);
   });
 
-  test("what fails again meanwhile is not tried for ever: the list has an end, and a bound", async () => {
-    fake = await startLetters(100_000, good);
+  test("reads the list once, up to the maximum", async () => {
+    fake = await startDeadLetters(100_000, scheduled);
     const { io } = fakeTime();
     const ran = await cordum([...ALL, "--max", "450", "--json"], fake.env, "", io);
-    expect(tried()).toHaveLength(450);
+    expect(retries()).toHaveLength(450);
     expect(fake.requests.filter(({ method }) => method === "GET")).toHaveLength(3);
     expect(JSON.parse(ran.out)).toMatchObject({ more: true, next: "cordum dlq retry --all" });
-    expect(ran.err).toContain("there are more than were listed");
+    expect(ran.err).toContain("more dead letters remain");
   });
 
-  test("one that cannot be tried is passed over; a refusal about everything stops it; both are told", async () => {
+  test("skips a dead letter that is rejected, and stops on other errors", async () => {
     const answers: Readonly<Record<string, FakeResponse>> = {
       l1: { status: 409, body: { code: "job_gone", title: "gone", detail: "it is gone" } },
       l2: { status: 404, body: { code: "dead_letter_not_found", title: "none", detail: "dropped meanwhile" } },
       l4: { status: 503, body: { code: "store_unavailable", title: "later", detail: "not now", retry_after_ms: 9 } },
     };
-    fake = await startLetters(6, (id) => answers[id] ?? good(id));
+    fake = await startDeadLetters(6, (id) => answers[id] ?? scheduled(id));
     const ran = await cordum([...ALL, "--json"], fake.env, "", fakeTime().io);
     expect(ran.exitCode).toBe(6);
-    expect(tried()).toHaveLength(5);
+    expect(retries()).toHaveLength(5);
     expect(JSON.parse(ran.out)).toMatchObject({
       retried: [{ id: "l0" }, { id: "l3" }],
       refused: [
@@ -83,30 +83,33 @@ describe("dlq retry --all", () => {
       exit_code: 6,
       next: "cordum doctor",
     });
-    expect(ran.err).toContain("2 dead letters tried again, 2 refused, 2 left alone");
+    expect(ran.err).toContain("2 dead letters redriven, 2 rejected, 2 skipped");
   });
 
-  test("a server that has no such route stops it, too; refused ones alone end with 4", async () => {
-    fake = await startLetters(3, () => ({ status: 404, body: {} }));
+  test("stops on a missing route; rejected dead letters alone exit with 4", async () => {
+    fake = await startDeadLetters(3, () => ({ status: 404, body: {} }));
     expect(await cordum(ALL, fake.env, "", fakeTime().io)).toMatchObject({ exitCode: 3, out: "" });
-    expect(tried()).toHaveLength(1);
+    expect(retries()).toHaveLength(1);
     fake.close();
-    fake = await startLetters(1, () => ({ status: 409, body: { code: "unreadable", detail: "bad bytes" } }));
+    fake = await startDeadLetters(1, () => ({ status: 409, body: { code: "unreadable", detail: "bad bytes" } }));
     const ran = await cordum(ALL, fake.env, "", fakeTime().io);
-    expect(ran).toMatchObject({ exitCode: 4, out: "DEAD LETTER  STATE    WHAT\nl0           refused  bad bytes\n" });
+    expect(ran).toMatchObject({
+      exitCode: 4,
+      out: "DEAD LETTER  STATE     DETAIL\nl0           rejected  bad bytes\n",
+    });
     expect(ran.err).toContain("next: cordum dlq show l0\n");
   });
 
-  test("progress is for those who watch", async () => {
-    fake = await startLetters(30, good);
-    const watched = await cordum(ALL, fake.env, "", { ...fakeTime().io, isInteractive: true });
-    expect(watched.err).toContain("\r20 of 30\r");
-    const unwatched = await cordum(ALL, fake.env, "", fakeTime().io);
-    expect(unwatched.err).not.toContain("\r");
+  test("shows progress on a terminal only", async () => {
+    fake = await startDeadLetters(30, scheduled);
+    const interactive = await cordum(ALL, fake.env, "", { ...fakeTime().io, isInteractive: true });
+    expect(interactive.err).toContain("\r20 of 30\r");
+    const piped = await cordum(ALL, fake.env, "", fakeTime().io);
+    expect(piped.err).not.toContain("\r");
   });
 });
 
-test("against a control plane: the same jobs live on", async () => {
+test("redrives the same jobs against a gateway", async () => {
   const gateway = await openTestGateway();
   const stopWorker = await startDemoWorker(gateway.world);
   const env = { CORDUM_URL: await gateway.server.listen("127.0.0.1", 0) };
@@ -122,7 +125,7 @@ test("against a control plane: the same jobs live on", async () => {
   const job = JSON.parse((await cordum(["job", "get", ids[0] ?? "", "--json"], env)).out);
   expect(job.history.map(({ event }: { event: string }) => event)).toEqual(["failed", "revived", "failed"]);
   const one = await cordum(["dlq", "retry", ids[0] ?? ""], env);
-  expect(one.out).toMatch(new RegExp(`^job ${ids[0]} is [A-Z]+\n$`));
+  expect(one.out).toMatch(new RegExp(`^job ${ids[0]} redriven, state [A-Z]+\n$`));
   await stopWorker();
   await gateway.close();
 });

@@ -27,11 +27,11 @@ function codes(status: Partial<StatusFacts>, facts: Partial<Facts> = {}): readon
 const cluster = (redis: Partial<(typeof SERVERS)["redis"]> | { maxmemory_policy: null }, nats = "2.12.1") =>
   codes({ mode: "cluster", servers: { nats: { version: nats }, redis: { ...SERVERS.redis, ...redis } } });
 
-test("nothing is found where nothing is wrong", () => {
+test("a healthy control plane has no findings", () => {
   expect(codes({})).toEqual([]);
 });
 
-test("a kill switch that is engaged keeps everything of its scope from moving", () => {
+test("an engaged kill switch is a danger", () => {
   expect(codes({ kill: [{ scope: "*", engaged_by: "ann" }] })).toEqual(["danger killed"]);
 });
 
@@ -57,21 +57,21 @@ describe("durability of a cluster (L46, L47, L48)", () => {
     expect(cluster({}, version)).toEqual([expected]);
   });
 
-  test("a control plane that tells nothing of its servers is not taken for fine", () => {
+  test("a control plane that does not report its servers is a caution", () => {
     expect(codes({ mode: "cluster", warnings: ["redis may evict"] })).toEqual(["caution warning", "caution warning"]);
-    // To a key of one tenant it says nothing of them at all.
+    // Keys of a single tenant do not see the servers.
     expect(codes({ mode: "cluster", tenant: "acme" })).toEqual([]);
   });
 });
 
-describe("the rest", () => {
+describe("other findings", () => {
   const lease = { id: "l1", scope: "*", ends_at: "soon" };
   test.each<[string, Partial<StatusFacts>, Partial<Facts>, readonly string[]]>([
     ["no keys on loopback", { needs_key: false }, {}, ["caution no_keys"]],
     ["no keys on ::1", { needs_key: false }, { url: "http://[::1]:8081" }, ["caution no_keys"]],
-    ["no keys elsewhere", { needs_key: false }, { url: "https://c.example" }, ["danger no_keys_beyond_loopback"]],
+    ["no keys on another host", { needs_key: false }, { url: "https://c.example" }, ["danger no_keys_beyond_loopback"]],
     [
-      "no keys, nearly loopback",
+      "no keys on a host name that resembles loopback",
       { needs_key: false },
       { url: "http://127.0.0.1.example" },
       ["danger no_keys_beyond_loopback"],
@@ -79,25 +79,30 @@ describe("the rest", () => {
     ["a lease", { safety: { breaker: "closed", fail_open: [lease] } }, {}, ["danger fail_open"]],
     ["a breaker", { safety: { breaker: "open", breaker_reason: "late" } }, {}, ["danger safety_unavailable"]],
     [
-      "a kernel beyond loopback in the clear",
+      "an unencrypted connection to a remote kernel",
       { safety_address: "10.0.0.7:50051", safety_line: "plain" },
       {},
       ["danger safety_in_the_clear"],
     ],
-    ["one over TLS", { safety_address: "10.0.0.7:50051", safety_line: "tls" }, {}, []],
-    ["one on loopback", { safety_address: "[::1]:50051", safety_line: "plain" }, {}, []],
+    ["a remote kernel over TLS", { safety_address: "10.0.0.7:50051", safety_line: "tls" }, {}, []],
+    ["a kernel on loopback", { safety_address: "[::1]:50051", safety_line: "plain" }, {}, []],
     ["a bus without signatures", { signatures: { mode: "off", has_key: false } }, {}, ["caution packets_unsigned"]],
-    ["one that only warns", { signatures: { mode: "warn", has_key: true } }, {}, ["caution signatures_not_enforced"]],
-    ["one that enforces them", { signatures: { mode: "enforce", has_key: true } }, {}, []],
+    ["a bus that only warns", { signatures: { mode: "warn", has_key: true } }, {}, ["caution signatures_not_enforced"]],
+    ["a bus that enforces signatures", { signatures: { mode: "enforce", has_key: true } }, {}, []],
     ["a bypass", {}, { unreviewed: { count: 2, isMore: true } }, ["danger unreviewed_bypasses"]],
-    ["bypasses that are not shown", {}, { unreviewed: null }, ["caution bypasses_unknown"]],
+    ["unknown bypasses", {}, { unreviewed: null }, ["caution bypasses_unknown"]],
     ["dead letters", { dead_letters: 3 }, {}, ["danger dead_letters"]],
-    ["no progress", { ready: false, not_ready_because: "the store" }, {}, ["danger not_ready"]],
+    ["not ready", { ready: false, not_ready_because: "the store" }, {}, ["danger not_ready"]],
     ["another version", { version: "0.9.0" }, {}, ["caution version_differs"]],
-    ["work and no worker", { backlog_total: 1, workers: { total: 0, leaving: 0 } }, {}, ["danger no_workers"]],
-    ["work and leaving ones", { backlog_total: 1, workers: { total: 2, leaving: 2 } }, {}, ["danger no_workers"]],
-    ["no work and no worker", { workers: { total: 0, leaving: 0 } }, {}, []],
-    ["an old one that tells little", { safety: undefined, workers: undefined } as never, {}, []],
+    ["a backlog without workers", { backlog_total: 1, workers: { total: 0, leaving: 0 } }, {}, ["danger no_workers"]],
+    [
+      "a backlog with draining workers only",
+      { backlog_total: 1, workers: { total: 2, leaving: 2 } },
+      {},
+      ["danger no_workers"],
+    ],
+    ["no backlog and no workers", { workers: { total: 0, leaving: 0 } }, {}, []],
+    ["an old version with few fields", { safety: undefined, workers: undefined } as never, {}, []],
   ])("%s", (_, status, facts, expected) => {
     expect(codes(status, facts)).toEqual(expected);
   });
@@ -105,8 +110,8 @@ describe("the rest", () => {
   test.each([
     ["connection refused", "start the kernel"],
     ["does not know this process: `safety.token` is missing or wrong", "the same `safety.token`"],
-    ["no connection that both sides trust (`safety.tls.*`)", "which certificate"],
-  ])("a kernel away because of %s needs its own fix", (breaker_reason, words) => {
+    ["no connection that both sides trust (`safety.tls.*`)", "names the certificate"],
+  ])("a kernel that is unavailable with `%s` has its own fix", (breaker_reason, fix) => {
     const status = { ...FINE, safety: { breaker: "open", breaker_reason } };
     const [found] = diagnose({
       status,
@@ -114,14 +119,14 @@ describe("the rest", () => {
       url: "http://[::1]",
       clientVersion: "1.0.0",
     });
-    expect(found?.fix).toContain(words);
+    expect(found?.fix).toContain(fix);
   });
 
-  test("dangers first, each with something to do", () => {
+  test("sorts dangers first, each with a fix", () => {
     const status = { ...FINE, needs_key: false, dead_letters: 2, dead_letters_by_tenant: { acme: 2 } };
     const found = diagnose({ status, unreviewed: null, url: "http://localhost", clientVersion: "1.0.0" });
     expect(found.map(({ level }) => level)).toEqual(["danger", "caution", "caution"]);
     expect(found.every(({ fix, what }) => fix !== "" && what !== "")).toBe(true);
-    expect(found[0]).toMatchObject({ what: "dead letters that nobody has dealt with: 2 (by tenant: acme 2)" });
+    expect(found[0]).toMatchObject({ what: "unresolved dead letters: 2 (by tenant: acme 2)" });
   });
 });

@@ -14,7 +14,7 @@ beforeAll(async () => {
 
 afterAll(() => gateway.close());
 
-test("a pool is emptied and filled again", async () => {
+test("drains and resumes a pool", async () => {
   await transcript.both(["pool", "list"]);
   await transcript.run(["pool", "drain", "gpu"]);
   await transcript.run(["pool", "drain", "gpu", "--json"]);

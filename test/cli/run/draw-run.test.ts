@@ -43,8 +43,8 @@ const PHOTOS = run([
   step("close", ["tell", "report"]),
 ]);
 
-describe("a picture", () => {
-  test("from top to bottom, with lines, times, counts and what to do", () => {
+describe("picture", () => {
+  test("shows the graph, times, counts and pending actions", () => {
     expect(drawRun(PHOTOS, LOOK)).toEqual([
       "run r1  photos v3  RUNNING  13 s  3 of 8 steps done",
       "✓        fetch      SUCCEEDED     1.2 s",
@@ -66,7 +66,7 @@ describe("a picture", () => {
     ]);
   });
 
-  test("on a screen that is just too low, lines that go straight down are left out", () => {
+  test("omits plain line rows on a short screen", () => {
     const lines = drawRun(PHOTOS, { ...LOOK, height: 15 });
     expect(lines.slice(5, 9)).toEqual([
       "│ │ ✓    check      SUCCEEDED            → then",
@@ -77,7 +77,7 @@ describe("a picture", () => {
     expect(lines).toHaveLength(15);
   });
 
-  test("on a small screen there is what somebody could want to see now, and counts of the rest", () => {
+  test("shows the most relevant steps and counts of the others on a small screen", () => {
     expect(drawRun(PHOTOS, { ...LOOK, width: 44, height: 5, unicode: false })).toEqual([
       "run r1  photos v3  RUNNING  13 s  3 of 8 st~",
       "?  publish    RUNNING        11 s  waits fo~",
@@ -87,13 +87,13 @@ describe("a picture", () => {
     ]);
   });
 
-  test("a command that would be cut gives way to a shorter one", () => {
+  test("shows a shorter command instead of a truncated one", () => {
     const lines = drawRun(PHOTOS, { ...LOOK, width: 36 });
     expect(lines).toContain("│ │ │ │    cordum approval list");
     expect(lines.join("\n")).not.toContain("approval approve");
   });
 
-  test("an end: how long it took, and why", () => {
+  test("shows the duration and error of an ended run", () => {
     const failed = { state: "FAILED", startedMs: 0, endedMs: 61_000, note: "no disk" };
     const end = { state: "FAILED", endedMs: 61_000, error: "step a failed: no disk" };
     expect(drawRun(run([step("a", [], failed), step("b", ["a"], { state: "CANCELLED" })], end), LOOK)).toEqual([
@@ -105,12 +105,12 @@ describe("a picture", () => {
     ]);
   });
 
-  test("a run that does not go on says why, and what to do", () => {
+  test("shows what the run waits for and the next command", () => {
     const waitsFor = "paused: no new steps start; cordum run resume r1";
     expect(drawRun(run([step("a", [])], { state: "PAUSED", waitsFor }), LOOK).at(-1)).toBe(waitsFor);
   });
 
-  test("for a terminal that knows ASCII alone", () => {
+  test("uses ASCII characters on an ASCII terminal", () => {
     const steps = [step("a", []), step("b", ["a"]), step("c", ["a"]), step("d", ["b", "c"])];
     const drawn = drawRun(run(steps), { ...LOOK, unicode: false }).slice(1);
     expect(drawn.map((line) => line.slice(0, 6).trimEnd())).toEqual(
@@ -118,7 +118,7 @@ describe("a picture", () => {
     );
   });
 
-  test("colors only where they are asked for, and nothing of what a job says is obeyed", () => {
+  test("colors only on request, and escapes control characters", () => {
     const evil = step("a", [], { state: "FAILED", note: "\u001b[2Jgone\n" });
     const plain = drawRun(run([evil]), LOOK);
     expect(plain.join("\n")).not.toContain("\u001b");
@@ -138,7 +138,7 @@ test.each([
   [125_000, "2 min 05 s"],
   [3 * 3_600_000 + 61_000, "3 h 01 min"],
   [75 * 3_600_000, "3 days 03 h"],
-])("%d ms last %s", (ms, said) => expect(formatElapsed(ms)).toBe(said));
+])("formats %d ms as %s", (ms, text) => expect(formatElapsed(ms)).toBe(text));
 
 describe("any run", () => {
   const STATES = ["PENDING", "RUNNING", "SUCCEEDED", "FAILED", "SKIPPED", "CANCELLED", "TIMEOUT", "DENIED"];
@@ -168,23 +168,23 @@ describe("any run", () => {
         }),
       );
 
-  test("its edges can be read off the picture: just those that there are, and none points upwards", () => {
+  test("the picture contains exactly the edges of the reduced graph", () => {
     fc.assert(
       fc.property(anyRun(14), (picture) => {
         const plain = picture.steps.map(({ id, dependsOn }) => step(id, dependsOn));
-        const wanted = [...transitiveReduction(topologicalOrder(picture.steps))].flatMap(([id, deps]) =>
+        const expected = [...transitiveReduction(topologicalOrder(picture.steps))].flatMap(([id, deps]) =>
           deps.map((dep) => `${dep} ${id}`),
         );
         const whole = drawRun({ ...picture, steps: plain }, { ...LOOK, width: 400 }).slice(1);
-        expect(edgesIn(whole).sort()).toEqual(wanted.sort());
-        // Without the rows that say nothing it says the same.
+        expect(edgesIn(whole).sort()).toEqual(expected.sort());
+        // Omitting plain rows keeps the edges.
         const short = drawRun({ ...picture, steps: plain }, { ...LOOK, width: 400, height: whole.length }).slice(1);
-        if (short.some((line) => line.includes("○"))) expect(edgesIn(short).sort()).toEqual(wanted.sort());
+        if (short.some((line) => line.includes("○"))) expect(edgesIn(short).sort()).toEqual(expected.sort());
       }),
     );
   });
 
-  test("every step has one row, and no line is wider than the screen", () => {
+  test("every step has one row, and no line exceeds the width", () => {
     fc.assert(
       fc.property(anyRun(40), fc.integer({ min: 20, max: 120 }), fc.boolean(), (picture, width, color) => {
         const lines = drawRun(picture, { ...LOOK, width, color }).map(uncolored);
@@ -195,7 +195,7 @@ describe("any run", () => {
     );
   });
 
-  test("there are no more lines than the screen has", () => {
+  test("the number of lines never exceeds the height", () => {
     fc.assert(
       fc.property(anyRun(40), fc.integer({ min: 3, max: 60 }), (picture, height) => {
         expect(drawRun({ ...picture, error: "why", waitsFor: "what" }, { ...LOOK, height }).length).toBeLessThanOrEqual(
@@ -206,7 +206,7 @@ describe("any run", () => {
   });
 });
 
-test("L53: 256 steps side by side: what each comes after is said, since the lines would not fit", () => {
+test("L53: lists dependencies as text for 256 parallel steps", () => {
   const many = Array.from({ length: 254 }, (_, index) => step(`s${index}`, ["first"]));
   const last = step(
     "last",
@@ -218,6 +218,6 @@ test("L53: 256 steps side by side: what each comes after is said, since the line
 });
 
 function uncolored(line: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: that is how colors begin.
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: matches ANSI color codes.
   return line.replace(/\u001b\[\d*m/g, "");
 }

@@ -1,6 +1,6 @@
 /**
- * Reads the edges of a drawn run off its lines, as a person would: from each mark upwards. What is joined sideways in the
- * row right above a mark leads into it; everywhere else a line only goes up, until it meets a mark.
+ * Reads the edges of a drawn run by following lines upwards from each mark. Joins in the row directly above a mark lead
+ * into it; elsewhere lines only go up.
  */
 export function edgesIn(lines: readonly string[]): string[] {
   const rows = lines.map((line) => [...line]);
@@ -20,7 +20,7 @@ const LEFT = "─╮╯┤┬┴┼";
 const RIGHT = "─╭╰├┬┴┼";
 const UP = "│╯╰├┤┴┼";
 
-/** The columns from which lines come down into this one. */
+/** The columns whose lines lead into this one. */
 function joined(cells: readonly string[], from: number): number[] {
   const columns = UP.includes(cells[from] ?? " ") ? [from] : [];
   for (const [direction, out] of [
@@ -30,7 +30,7 @@ function joined(cells: readonly string[], from: number): number[] {
     if (!out.includes(cells[from] ?? " ")) continue;
     for (let at = from + direction; at >= 0 && at < cells.length; at += direction) {
       const cell = cells[at] ?? " ";
-      // A line that passes through interrupts what it crosses.
+      // Passing lines interrupt horizontal ones.
       if (cell === "│" || cell === "─") continue;
       if (cell === " ") throw new Error(`a line that ends nowhere: ${cells.join("")}`);
       if (UP.includes(cell)) columns.push(at);

@@ -1,4 +1,4 @@
-/** A control plane with one workflow and scripted runs: remembers bodies, and has live events that a test can send. */
+/** A fake gateway with one workflow, scripted runs, recorded request bodies and server-sent events. */
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -9,14 +9,14 @@ export interface AskedWith {
   readonly method: string;
   /** Without `/api/v1`. */
   readonly path: string;
-  // biome-ignore lint/suspicious/noExplicitAny: whatever the command sent.
+  // biome-ignore lint/suspicious/noExplicitAny: request bodies are untyped.
   readonly body: any;
 }
 
 export interface RunFake {
   readonly env: { readonly CORDUM_URL: string };
   readonly asked: readonly AskedWith[];
-  /** To all who read the live events. */
+  /** Sends to all event subscribers. */
   send(event: string): void;
   close(): void;
 }
@@ -68,7 +68,7 @@ export const DEFINITION = {
   steps: {
     fetch: { topic: "demo.echo" },
     resize: { topic: "demo.echo", depends_on: ["fetch"], for_each: "input.files" },
-    // biome-ignore lint/suspicious/noThenProperty: that is what it is called; nobody awaits it.
+    // biome-ignore lint/suspicious/noThenProperty: `then` is a field of workflow steps; the object is not awaited.
     check: { type: "condition", condition: "input.public", then: ["publish"], depends_on: ["fetch"] },
     publish: { type: "approval", reason: "publish them?" },
     tell: { type: "notify", message: "done", depends_on: ["resize", "publish"] },
@@ -85,7 +85,7 @@ export const WORKFLOW = {
   definition: DEFINITION,
 };
 
-/** A run after so many seconds; it ends as `end` in the fourth. */
+/** The run after some seconds; it ends as `end` after four. */
 export function runAfter(second: number, end = "SUCCEEDED"): Record<string, unknown> {
   const isDone = (from: number) => second >= from;
   const state = isDone(4) ? end : "RUNNING";

@@ -1,5 +1,4 @@
-// The commands for workflows and runs against a real gateway with a worker behind it: what the scripted one of the other
-// tests says is what there is.
+// Workflow and run commands against a real gateway with a worker.
 
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -51,7 +50,7 @@ describe("against a gateway", () => {
     await gateway.close();
   });
 
-  test("a tour: applied, started, paused, explained, approved, watched to its end, and done again", async () => {
+  test("applies, starts, pauses, explains, approves, watches and reruns", async () => {
     expect((await json("workflow", "apply", join(dir, "order.yaml"))).items).toMatchObject([
       { workflow_id: "order", version: 1, created: false },
     ]);
@@ -61,9 +60,9 @@ describe("against a gateway", () => {
     expect((await run("run", "start", "order", '{"a":1}', "--key", "k", "--label", "a=b")).out.trim()).toBe(id);
     expect(await run("run", "start", "order", '{"a":2}', "--key", "k")).toMatchObject({ exitCode: 4 });
 
-    expect(await run("run", "pause", id)).toMatchObject({ exitCode: 0, out: `run ${id} is PAUSED\n` });
+    expect(await run("run", "pause", id)).toMatchObject({ exitCode: 0, out: `run ${id} is now PAUSED\n` });
     expect((await run("run", "get", id)).out).toContain(`paused: no new steps start; cordum run resume ${id}`);
-    expect(await run("run", "resume", id)).toMatchObject({ exitCode: 0, out: `run ${id} is RUNNING\n` });
+    expect(await run("run", "resume", id)).toMatchObject({ exitCode: 0, out: `run ${id} is now RUNNING\n` });
     expect(await run("run", "rerun", id, "--from", "done")).toMatchObject({ exitCode: 4 });
 
     const watched = run("run", "watch", id);
@@ -89,7 +88,7 @@ describe("against a gateway", () => {
     expect((await run("run", "get", id)).out).toContain("order v1  SUCCEEDED");
   });
 
-  test("--wait: the output and 0, or why and 1; --dry-run starts nothing", async () => {
+  test("--wait prints the output or the error; --dry-run starts nothing", async () => {
     await run("workflow", "apply", file("good.yaml", "id: good\nsteps:\n  a: {topic: demo.echo}\n"));
     await run("workflow", "apply", file("bad.yaml", "id: bad\nsteps:\n  a: {topic: demo.broken}\n"));
     const dry = await json("run", "start", "good", "[1]", "--dry-run");
@@ -100,10 +99,10 @@ describe("against a gateway", () => {
     expect(JSON.parse(good.out)).toEqual({ a: { hello: "world" } });
     const bad = await run("run", "start", "bad", "--wait");
     expect(bad).toMatchObject({ exitCode: 1, out: "" });
-    expect(bad.err).toMatch(/FAILED after .*this never works.*\nnext: cordum run timeline \S+\n$/);
+    expect(bad.err).toMatch(/FAILED after .*permanent demo failure.*\nnext: cordum run timeline \S+\n$/);
   });
 
-  test("a question that is asked for each item shows every arm that one of them chose", async () => {
+  test("a for_each condition shows every arm that was chosen", async () => {
     const ask = (list: string) => `{type: condition, condition: item > 1, for_each: "${list}"}`;
     await run(
       "workflow",
@@ -141,12 +140,12 @@ describe("cordum up --workflows", () => {
     return process;
   };
 
-  test("one that is wrong stops the start, with its place; then they are there, and a change is taken over", async () => {
+  test("an invalid workflow prevents the start; changes are applied while running", async () => {
     const bad = file("b.yaml", "id: b\nsteps:\n  a: {topic: demo.echo, depends_on: [zero]}\n");
     file("a.yaml", "id: a\nsteps:\n  a: {topic: demo.echo}\n");
     const refused = await up().ended;
     expect(refused.exitCode).toBe(2);
-    expect(refused.err).toContain(`the workflows are wrong, so nothing was started:\n  ${bad}:3:`);
+    expect(refused.err).toContain(`invalid workflows:\n  ${bad}:3:`);
     expect(refused.err).toContain(`next: cordum up --workflows ${dir}\n`);
 
     file("b.yaml", "id: b\nsteps:\n  a: {topic: demo.echo}\n");

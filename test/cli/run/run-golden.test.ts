@@ -1,5 +1,4 @@
-// The commands for workflows and runs as scripts and people see them; see golden.test.ts. The control plane is a scripted
-// one: what it says of a run is the same every time.
+// Transcripts of the workflow and run commands against a scripted gateway; see golden.test.ts.
 
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -33,7 +32,7 @@ const refused = (status: number, code: string, more: object = {}): FakeResponse 
   body: { code, status, title: code.replaceAll("_", " "), detail: "because", ...more },
 });
 
-/** Its time goes on while it is paused for, so that a watched run comes to its end. */
+/** Advances with `sleep`, so that a watched run ends. */
 const change = {
   nowMs: () => Date.parse(at(second)),
   sleep: async () => {

@@ -12,7 +12,7 @@ afterEach(() => fake?.close());
 
 const STARTED = { run_id: "r1", workflow_id: "photos", version: 3, state: "RUNNING", replayed: false };
 
-/** Takes the start, then shows the run after these seconds. */
+/** Accepts the start, then shows the run after each of these seconds. */
 async function open(
   seconds: readonly number[],
   end = "SUCCEEDED",
@@ -28,15 +28,15 @@ async function open(
 
 const starts = () => fake.asked.filter(({ method }) => method === "POST").map(({ body }) => body);
 
-describe("what is sent", () => {
-  test("the input, or none at all", async () => {
+describe("request", () => {
+  test("sends the input, or none", async () => {
     await open([]);
     const ran = await cordum(["run", "start", "a/b"], fake.env);
     expect(ran).toMatchObject({ exitCode: 0, out: "r1\n", err: "" });
     expect(fake.asked).toEqual([{ method: "POST", path: "/workflows/a%2Fb/runs", body: { labels: {} } }]);
   });
 
-  test("every flag; `--version` is that of the workflow", async () => {
+  test("sends every flag; `--version` is the workflow version", async () => {
     await open([]);
     const flags = ["--key", "k", "--label", "a=b", "--label", "c=d", "--version", "2", "--priority", "batch"];
     const ran = await cordum(["run", "start", "photos", "[1]", ...flags, "--json"], fake.env);
@@ -45,7 +45,7 @@ describe("what is sent", () => {
     expect(starts()).toEqual([{ input: [1], labels, version: 2, priority: "batch", idempotency_key: "k" }]);
   });
 
-  test("an input from a file or from stdin; what is no JSON is not sent", async () => {
+  test("reads the input from a file or stdin, and rejects invalid JSON", async () => {
     const dir = mkdtempSync(join(tmpdir(), "cordum-input-"));
     const file = join(dir, "input.json");
     writeFileSync(file, '{"from":"file"}');
@@ -55,26 +55,26 @@ describe("what is sent", () => {
     expect(starts().map(({ input }) => input)).toEqual([{ from: "file" }, { from: "stdin" }]);
     const wrong = await cordum(["run", "start", "photos", "hello"], fake.env);
     expect(wrong).toMatchObject({ exitCode: 2 });
-    expect(wrong.err).toContain("`hello` is not JSON");
+    expect(wrong.err).toContain("`hello` is not valid JSON");
     const gone = await cordum(["run", "start", "photos", `@${dir}/none`], fake.env);
     expect(gone).toMatchObject({ exitCode: 2 });
-    expect(gone.err).toMatch(/cannot read the input .*\nnext: cordum run start /);
+    expect(gone.err).toMatch(/cannot read input .*\nnext: cordum run start /);
     expect(starts()).toHaveLength(2);
     rmSync(dir, { recursive: true });
   });
 });
 
 describe("--wait", () => {
-  test("a run that succeeded: its output, exit 0; who is asked is told once", async () => {
+  test("prints the output, exits with 0 and prompts once per approval", async () => {
     await open([0, 1, 2, 3, 4]);
     const ran = await cordum(["run", "start", "photos", "--wait"], fake.env, "", fakeTime().io);
     expect(ran).toMatchObject({ exitCode: 0, out: '{\n  "tell": "done"\n}\n' });
     expect(ran.err).toBe(
-      "step publish waits for a human\nnext: cordum approval approve r1:publish@1\nrun r1 SUCCEEDED after 4.0 s\n",
+      "step publish awaits approval\nnext: cordum approval approve r1:publish@1\nrun r1 SUCCEEDED after 4.0 s\n",
     );
   });
 
-  test.each(["FAILED", "TIMEOUT", "CANCELLED"])("%s: exit 1, why, and what to look at", async (end) => {
+  test.each(["FAILED", "TIMEOUT", "CANCELLED"])("%s exits with 1, the error and the next command", async (end) => {
     await open([3, 4], end);
     const ran = await cordum(["run", "start", "photos", "--wait", "--json"], fake.env, "", fakeTime().io);
     expect(ran.exitCode).toBe(1);
@@ -82,7 +82,7 @@ describe("--wait", () => {
     expect(ran.err).toBe(`run r1 ${end} after 4.0 s: no more disk\nnext: cordum run timeline r1\n`);
   });
 
-  test("a start that is told `later` is sent again with the same key: it is one run", async () => {
+  test("retries an unavailable start with the same idempotency key", async () => {
     const full = { status: 429, body: { code: "too_many_runs", title: "full", detail: "10 are open" } };
     await open([4], "SUCCEEDED", [{ ...full, headers: { "retry-after": "2" } }]);
     const { io, pauses } = fakeTime();
@@ -93,7 +93,7 @@ describe("--wait", () => {
     expect(two).toBe(one);
   });
 
-  test("progress for those who watch", async () => {
+  test("shows progress on a terminal", async () => {
     await open([0, 1, 2, 3, 4]);
     const ran = await cordum(["run", "start", "photos", "--wait"], fake.env, "", {
       ...fakeTime().io,
@@ -103,7 +103,7 @@ describe("--wait", () => {
   });
 });
 
-test("--watch shows it as `run watch` does", async () => {
+test("--watch follows the run like `run watch`", async () => {
   await open([0, 4]);
   const ran = await cordum(["run", "start", "photos", "--watch"], fake.env, "", fakeTime().io);
   expect(ran.exitCode).toBe(0);
@@ -119,7 +119,7 @@ describe("--dry-run", () => {
     { step_id: "b", type: "notify", topic: null, depends_on: ["a"], decision: null, input: null, input_known: false },
   ];
 
-  test("starts nothing and says what the policy would say", async () => {
+  test("starts nothing and shows the policy decisions", async () => {
     fake = await startRunFake(() => ({ status: 200, body: { workflow_id: "photos", version: 3, steps } }));
     const ran = await cordum(["run", "start", "photos", "[1]", "--dry-run"], fake.env);
     expect(fake.asked).toEqual([{ method: "POST", path: "/workflows/photos/dry-run", body: { input: [1] } }]);
@@ -128,10 +128,10 @@ describe("--dry-run", () => {
         "a     worker  mail.send         DENY by no-mail: not at night  [1]\n" +
         "b     notify             a      not asked                      not known yet\n",
     );
-    expect(ran).toMatchObject({ exitCode: 0, err: "nothing was started; this is version 3 of workflow photos\n" });
+    expect(ran).toMatchObject({ exitCode: 0, err: "dry run of workflow photos, version 3; no run was started\n" });
   });
 
-  test("a kernel that does not answer: exit 6", async () => {
+  test("an unavailable kernel exits with 6", async () => {
     const silent = { ...steps[0], decision: null, unavailable: "timeout" };
     fake = await startRunFake(() => ({ status: 200, body: { workflow_id: "photos", version: 3, steps: [silent] } }));
     const ran = await cordum(["run", "rerun", "r1", "--from", "a", "--dry-run"], fake.env);
@@ -142,7 +142,7 @@ describe("--dry-run", () => {
   });
 });
 
-describe("refusals", () => {
+describe("errors", () => {
   test.each([
     [404, { code: "workflow_not_found" }, 3, "cordum workflow list"],
     [422, { code: "idempotency_conflict", run_id: "r9" }, 4, "cordum run get r9"],
@@ -157,7 +157,7 @@ describe("refusals", () => {
     expect(fake.asked).toHaveLength(1);
   });
 
-  test("the job of a step is named in the next command as it is", async () => {
+  test("the next command contains the job id of a step", async () => {
     const body = { code: "own_job", title: "no", detail: "because", job_id: "r1:ask@1" };
     fake = await startRunFake(() => ({ status: 403, body }));
     const ran = await cordum(["approval", "approve", "r1:ask@1"], fake.env);

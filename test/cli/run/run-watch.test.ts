@@ -7,7 +7,7 @@ let fake: RunFake;
 
 afterEach(() => fake?.close());
 
-/** A run that is a second older whenever it is looked at, until it stands at the last of `seconds`. */
+/** A run that advances by one entry of `seconds` per request and stays at the last one. */
 function scripted(seconds: readonly number[], end = "SUCCEEDED") {
   const left = [...seconds];
   let now = 0;
@@ -19,7 +19,7 @@ function scripted(seconds: readonly number[], end = "SUCCEEDED") {
   };
 }
 
-/** A clock that pauses move; it starts with the run. */
+/** A clock that starts with the run and advances with `sleep`. */
 function clock() {
   let nowMs = Date.parse(at(0));
   const pauses: number[] = [];
@@ -39,7 +39,7 @@ const screen = () => ({ columns: 80, rows: 24, color: false });
 const CLEAR = "\u001b[K\n";
 
 describe("without a terminal", () => {
-  test("there is a line for every change, none twice, and the end", async () => {
+  test("prints one line per change and the end", async () => {
     const answer = scripted([0, 0, 1, 2, 3, 3, 4]);
     fake = await startRunFake(({ path }) => answer(path));
     const ran = await cordum(["run", "watch", "r1"], fake.env, "", clock().io);
@@ -59,7 +59,7 @@ describe("without a terminal", () => {
     expect(ran).toMatchObject({ exitCode: 0, err: "run r1 SUCCEEDED after 4.0 s\n" });
   });
 
-  test("with --json each line is a document; a run that does not succeed ends with 1", async () => {
+  test("--json prints NDJSON; a failed run exits with 1", async () => {
     const answer = scripted([3, 4], "FAILED");
     fake = await startRunFake(({ path }) => answer(path));
     const ran = await cordum(["run", "watch", "r1", "--json"], fake.env, "", clock().io);
@@ -81,7 +81,7 @@ describe("without a terminal", () => {
 });
 
 describe("on a terminal", () => {
-  test("it is drawn over what was drawn before, with what a human has to do", async () => {
+  test("redraws in place with the pending actions", async () => {
     const answer = scripted([1, 4]);
     fake = await startRunFake(({ path }) => answer(path));
     const ran = await cordum(["run", "watch", "r1"], fake.env, "", { ...clock().io, screen });
@@ -105,7 +105,7 @@ describe("on a terminal", () => {
     expect(ran).toMatchObject({ exitCode: 0, err: "run r1 SUCCEEDED after 4.0 s\n" });
   });
 
-  test("what has not changed is not drawn again, and the shape of the workflow is asked for once", async () => {
+  test("skips unchanged pictures and fetches the workflow once", async () => {
     const answer = scripted([1, 1, 1, 1, 4]);
     fake = await startRunFake(({ path }) => answer(path));
     const sleep = async () => {
@@ -119,7 +119,7 @@ describe("on a terminal", () => {
     expect(fake.asked.find(({ path }) => path.startsWith("/workflows/"))?.path).toBe("/workflows/photos?version=3");
   });
 
-  test("in a window of another width everything is drawn anew", async () => {
+  test("redraws everything after a resize", async () => {
     const answer = scripted([1, 4]);
     fake = await startRunFake(({ path }) => answer(path));
     const widths = [80, 80, 80, 60];
@@ -131,8 +131,8 @@ describe("on a terminal", () => {
   });
 });
 
-describe("when it looks", () => {
-  test("once a second, in pauses that leave room for news", async () => {
+describe("polling", () => {
+  test("polls once a second and checks for events in between", async () => {
     const answer = scripted([0, 1, 4]);
     fake = await startRunFake(({ path }) => answer(path));
     const { io, pauses } = clock();
@@ -140,14 +140,14 @@ describe("when it looks", () => {
     expect(pauses).toEqual(Array(20).fill(100));
   });
 
-  test("at once when the live events speak of it, not of others; the clock stands still meanwhile", async () => {
+  test("polls early on events of the run, not of other runs", async () => {
     const answer = scripted([0, 4]);
     fake = await startRunFake(({ path }) => answer(path));
     let pauses = 0;
     const nowMs = () => Date.parse(at(0));
     const sleep = async () => {
       pauses += 1;
-      // Cut in two, as a network may do.
+      // Split over two chunks.
       for (const part of pauses < 5 ? ['data: {"run_id":"x9"}\n\n'] : ['data: {"run_id":"r', '1"}\n\n']) {
         fake.send(part);
         await new Promise(setImmediate);
@@ -158,7 +158,7 @@ describe("when it looks", () => {
     expect(pauses).toBeGreaterThanOrEqual(5);
   });
 
-  test("`later` is waited for, as long as it says", async () => {
+  test("waits for Retry-After", async () => {
     const answer = scripted([4]);
     let isFirst = true;
     fake = await startRunFake(({ path }) => {
@@ -171,7 +171,7 @@ describe("when it looks", () => {
     expect(pauses).toEqual([777]);
   });
 
-  test("a run that is not there: exit 3, and where they are listed", async () => {
+  test("an unknown run exits with 3 and names the list command", async () => {
     fake = await startRunFake(() => ({ status: 404, body: { code: "run_not_found", title: "no", detail: "none" } }));
     const ran = await cordum(["run", "watch", "r1", "--json"], fake.env);
     expect(ran.exitCode).toBe(3);

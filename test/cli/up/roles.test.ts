@@ -24,7 +24,7 @@ function policyFile(text: string): string {
 
 const ask = (address: string) => callKernel(address, "Check", "PolicyCheckRequest", { topic: "demo.echo" });
 
-/** Asks again and again, without waiting for a time: what is asked about becomes true by itself. */
+/** Polls without a deadline; the test timeout applies. */
 async function until<T>(read: () => Promise<T>, isSo: (value: T) => boolean): Promise<T> {
   for (;;) {
     const value = await read();
@@ -32,8 +32,8 @@ async function until<T>(read: () => Promise<T>, isSo: (value: T) => boolean): Pr
   }
 }
 
-describe("the role safety", () => {
-  test("a kernel alone follows its file; a wrong file changes nothing; it stops well", async () => {
+describe("role safety", () => {
+  test("a standalone kernel follows its file, ignores an invalid one and stops gracefully", async () => {
     const file = policyFile(rules("one", "allow"));
     const kernel = up(["--role", "safety", "--port", "0", "--policy", file]);
     const address = await kernel.url;
@@ -41,7 +41,7 @@ describe("the role safety", () => {
     await kernel.printed(`up --safety ${address}`);
     expect(await ask(address)).toMatchObject({ decision: 1, reason: "one" });
     policyFile("rules: 7\n");
-    await kernel.printed("policy_not_published");
+    await kernel.printed("policy_publish_failed");
     expect(await ask(address)).toMatchObject({ decision: 1, reason: "one" });
     policyFile(rules("two", "deny"));
     await until(
@@ -52,7 +52,7 @@ describe("the role safety", () => {
     expect(await kernel.ended).toMatchObject({ exitCode: 0 });
   });
 
-  test("killed, jobs wait for it, none is lost or let through; back again, they go on", async () => {
+  test("jobs wait while the kernel is down and continue after its restart", async () => {
     const file = policyFile(rules("one", "allow"));
     const first = up(["--role", "safety", "--port", "0", "--policy", file]);
     const address = await first.url;
@@ -78,8 +78,8 @@ describe("the role safety", () => {
   });
 });
 
-describe("a policy file of `up`", () => {
-  test("is published; what is published since stays over a restart, until the file changes", async () => {
+describe("policy file of `up`", () => {
+  test("is published; a later publish survives a restart until the file changes", async () => {
     const file = policyFile(rules("one", "allow"));
     const first = up([...DATA(), "--policy", file]);
     let env = { CORDUM_URL: await first.url };
@@ -95,7 +95,7 @@ describe("a policy file of `up`", () => {
     env = { CORDUM_URL: await second.url };
     expect(await version()).toBe("by hand");
     policyFile("rules: [}\n");
-    await second.printed("policy_not_published");
+    await second.printed("policy_publish_failed");
     expect(await version()).toBe("by hand");
     policyFile(rules("three", "allow"));
     await until(version, (now) => now === "three");
@@ -104,20 +104,20 @@ describe("a policy file of `up`", () => {
   });
 });
 
-describe("what cannot be is said before anything is started: exit 2", () => {
+describe("invalid roles exit with 2 before the start", () => {
   test.each([
-    [["--role", "scheduler"], "there is no role `scheduler`"],
+    [["--role", "scheduler"], "unknown role `scheduler`"],
     [["--role", "gateway"], "--nats and --redis"],
     [["--role", "control"], "--nats and --redis"],
-    [["--role", "safety", "--safety", "127.0.0.1:50051"], "asks no other one"],
+    [["--role", "safety", "--safety", "127.0.0.1:50051"], "cannot use a remote safety kernel"],
     [["--safety", "somewhere"], "host:port"],
-  ])("%j", async (argv, words) => {
+  ])("%j", async (argv, message) => {
     const ran = await cordum(["up", ...argv]);
     expect(ran).toMatchObject({ exitCode: 2, out: "" });
-    expect(ran.err).toContain(words);
+    expect(ran.err).toContain(message);
   });
 
-  test("a port that is taken: exit 4", async () => {
+  test("a port in use exits with 4", async () => {
     const address = await up(["--role", "safety", "--port", "0"]).url;
     const ran = await up(["--role", "safety", "--port", address.split(":")[1] ?? ""]).ended;
     expect(ran).toMatchObject({ exitCode: 4 });

@@ -1,4 +1,4 @@
-// The safety kernel as a role of its own, over TLS and with a token, as operators run it.
+// The safety role over TLS and with a token.
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { CA, OWN, pem, TOKEN } from "../../adapters/grpc/client.fixtures.ts";
@@ -29,7 +29,7 @@ async function until<T>(read: () => Promise<T>, isSo: (value: T) => boolean): Pr
   }
 }
 
-test("over TLS and with the same token jobs are checked and done", async () => {
+test("jobs are checked over TLS with the shared token", async () => {
   const address = await kernel(KERNEL).url;
   const env = { CORDUM_URL: await plane(address, CALLER).url };
   const ran = await cordum(["job", "submit", "demo.echo", "1", "--wait", "--json"], env);
@@ -37,7 +37,7 @@ test("over TLS and with the same token jobs are checked and done", async () => {
   expect(JSON.parse((await cordum(["status", "--json"], env)).out)).toMatchObject({ safety_line: "tls" });
 });
 
-test("a wrong token: nothing goes out, everybody who asks is told why, and once it is mended the job is done", async () => {
+test("a wrong token blocks dispatch with a reason, and the job runs once it is fixed", async () => {
   const first = kernel({ ...KERNEL, CORDUM_SAFETY_TOKEN: OTHER });
   const address = await first.url;
   const caller = plane(address, CALLER);
@@ -56,7 +56,7 @@ test("a wrong token: nothing goes out, everybody who asks is told why, and once 
     ({ out }) => out.includes("does not answer"),
   );
   expect(doctor.exitCode).toBe(1);
-  expect(doctor.out).toContain("give the kernel and the control plane the same `safety.token`");
+  expect(doctor.out).toContain("set the same `safety.token` at the kernel and the control plane");
   expect((await cordum(["job", "explain", id], env)).out).toContain("`safety.token` is missing or wrong");
   const seen = await Promise.all(
     [["status"], ["audit", "list", "--system"]].map((argv) => cordum([...argv, "--json"], env)),
@@ -73,7 +73,7 @@ test("a wrong token: nothing goes out, everybody who asks is told why, and once 
   for (const token of [TOKEN, OTHER]) expect(everything).not.toContain(token);
 });
 
-describe("what is not safe does not start: exit 2, with the setting to look at", () => {
+describe("unsafe configurations exit with 2 and name the setting", () => {
   test.each<[string, string[], Record<string, string>, string]>([
     ["a kernel for everybody", ["--role", "safety", "--host", "0.0.0.0"], {}, "safety.token"],
     [

@@ -12,7 +12,7 @@ function up(argv: readonly string[] = [], env: Readonly<Record<string, string>> 
 }
 
 describe("cordum up --demo", () => {
-  test("a tour: echo, retries, denial, dead letters, lists, a clean stop, and everything still there after", async () => {
+  test("runs jobs through retries, denial and dead letters, and keeps them over a restart", async () => {
     const first = up(["--demo"]);
     const env = { CORDUM_URL: await first.url };
     await first.printed(`job submit demo.echo '{"hello":"world"}' --wait`);
@@ -37,7 +37,7 @@ describe("cordum up --demo", () => {
 
     const status = await cordum(["status"], env);
     expect(status.exitCode).toBe(0);
-    expect(status.out).toContain("built-in for the demo");
+    expect(status.out).toContain("built-in demo policy");
 
     first.child.kill("SIGINT");
     expect(await first.ended).toMatchObject({ exitCode: 0 });
@@ -53,7 +53,7 @@ describe("cordum up --demo", () => {
     ]);
     const shown = await cordum(["job", "get", jobs[2].job_id], again);
     expect(shown.out).toContain("attempt 2  failed");
-    expect(await cordum(["job", "get", "nobody"], again)).toMatchObject({ exitCode: 3 });
+    expect(await cordum(["job", "get", "unknown"], again)).toMatchObject({ exitCode: 3 });
     expect((await cordum(["job", "list", "--limit", "1"], again)).err).toContain(
       "next page: cordum job list --limit 1 --cursor",
     );
@@ -61,7 +61,7 @@ describe("cordum up --demo", () => {
     expect(await second.ended).toMatchObject({ exitCode: 0 });
   });
 
-  test("a key that was used for another job ends with 4; waiting can be limited", async () => {
+  test("a reused idempotency key exits with 4; --timeout limits --wait", async () => {
     const env = { CORDUM_URL: await up(["--demo"]).url };
     const submit = (input: string) => cordum(["job", "submit", "demo.echo", input, "--key", "k"], env);
     const [one, same, other] = [await submit("1"), await submit("1"), await submit("2")];
@@ -72,46 +72,46 @@ describe("cordum up --demo", () => {
     expect(late.err).toMatch(/next: cordum job get \S+/);
   });
 
-  test("the second signal ends it at once, though a job is in progress", async () => {
+  test("a second signal exits immediately", async () => {
     const process = up(["--demo"], { CORDUM_LOG_LEVEL: "debug" });
     await cordum(["job", "submit", "demo.slow"], { CORDUM_URL: await process.url });
-    await process.printed("demo_slow_began");
+    await process.printed("demo_slow_started");
     process.child.kill("SIGINT");
-    await process.printed("finishing what is in progress");
+    await process.printed("shutting down gracefully");
     process.child.kill("SIGINT");
     expect(await process.ended).toMatchObject({ exitCode: 130 });
   });
 
-  test("a retry policy is taken over from the config file while running; other changes ask for a restart", async () => {
+  test("reloads live settings from the config file; others require a restart", async () => {
     const config = join(ups.dir, "cordum.yaml");
     writeFileSync(config, "retry: {lock_busy: {policy: 'bounded:500ms:0.3'}}\n");
     const process = up(["--config", config]);
     await process.url;
     writeFileSync(config, "retry: {lock_busy: {policy: 'fixed:500ms'}}\nbus: {park_after_ms: 100}\n");
     await process.printed("config_reloaded");
-    await process.printed("config_needs_a_restart");
+    await process.printed("config_restart_required");
     writeFileSync(config, "retry: {lock_busy: {polcy: 'fixed:500ms'}}\n");
     process.child.kill("SIGHUP");
-    await process.printed("config_not_reloaded");
+    await process.printed("config_reload_failed");
   });
 });
 
-describe("a start that cannot be", () => {
-  test("a data directory that belongs to another process: exit 4", async () => {
+describe("failed starts", () => {
+  test("a data directory in use exits with 4", async () => {
     await up().url;
     const ran = await up().ended;
     expect(ran).toMatchObject({ exitCode: 4 });
     expect(ran.err).toMatch(/is in use by process \d+.*\nnext: cordum up --data /);
   });
 
-  test("a port that is taken: exit 4", async () => {
+  test("a port in use exits with 4", async () => {
     const { port } = new URL(await up().url);
     const ran = await startUp(["--data", join(ups.dir, "other"), "--port", port]).ended;
     expect(ran).toMatchObject({ exitCode: 4 });
     expect(ran.err).toContain("next: cordum up --port 0");
   });
 
-  test("a wrong policy: exit 2, with the line and the name that was meant", async () => {
+  test("an invalid policy exits with 2 and names the line", async () => {
     const policy = join(ups.dir, "policy.yaml");
     writeFileSync(policy, "rules:\n  - {id: a, match: {topic: [x]}, decision: allow, reason: r}\n");
     const ran = await up(["--policy", policy]).ended;
@@ -119,21 +119,21 @@ describe("a start that cannot be", () => {
     expect(ran.err).toContain(`${policy}:2: unknown key \`topic\`; did you mean \`topics\`?`);
   });
 
-  test("an address that is not loopback: exit 2, because there are no keys yet", async () => {
+  test("a non-loopback address without API keys exits with 2", async () => {
     const ran = await up(["--host", "0.0.0.0"]).ended;
     expect(ran).toMatchObject({ exitCode: 2 });
     expect(ran.err).toContain("there is no API key yet");
   });
 });
 
-test("a misspelt fail mode refuses to start; `open` opens a lease, and says so loudly (L32)", async () => {
+test("rejects a misspelt fail mode; `open` opens a lease and logs it (L32)", async () => {
   expect(await up([], { POLICY_CHECK_FAIL_MODE: "opne" }).ended).toMatchObject({ exitCode: 2 });
   const opened = up([], { POLICY_CHECK_FAIL_MODE: "open" });
   await opened.url;
   await opened.printed("fail_open_opened");
 });
 
-test("a policy of one's own is in force, and status says so", async () => {
+test("the policy file is in force and shown by status", async () => {
   const policy = join(ups.dir, "policy.yaml");
   writeFileSync(policy, "version: mine\nrules:\n  - {id: ok, match: {topics: [a.*]}, decision: allow, reason: r}\n");
   const env = { CORDUM_URL: await up(["--policy", policy]).url };

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach } from "vitest";
 import { startUp, type UpProcess } from "../run.ts";
 
-/** Processes of `cordum up` that end with the test that started them, and a directory of its own for each test. */
+/** Child processes of `cordum up`, stopped after each test, and a temporary directory per test. */
 export class Ups {
   dir = "";
   #started: UpProcess[] = [];

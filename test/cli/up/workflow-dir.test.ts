@@ -22,8 +22,8 @@ const file = (name: string, text: string) => {
   return join(dir, name);
 };
 
-describe("what is read", () => {
-  test("every YAML and JSON file, sorted; nothing else", () => {
+describe("load", () => {
+  test("reads YAML and JSON files in sorted order", () => {
     file("b.yml", workflow("b"));
     file("c.json", JSON.stringify({ id: "c", steps: { only: { topic: "demo.echo" } } }));
     file("a.yaml", workflow("a"));
@@ -34,7 +34,7 @@ describe("what is read", () => {
     );
   });
 
-  test("all that is wrong with all of them, each with its place", () => {
+  test("reports all problems of all files with their places", () => {
     const bad = file("bad.yaml", "id: bad\nsteps:\n  only: {topc: demo.echo}\n");
     const worse = file("worse.yaml", "id: [\n");
     file("good.yaml", workflow("good"));
@@ -45,7 +45,7 @@ describe("what is read", () => {
     expect(error.next).toBe(`cordum up --workflows ${dir}`);
   });
 
-  test("one workflow in two files is a mistake: each would be a version after the other", () => {
+  test("rejects a workflow that is defined in two files", () => {
     const one = file("one.yaml", workflow("same"));
     const two = file("two.yaml", workflow("same", "demo.slow"));
     expect(refused(() => loadWorkflows(dir)).fields).toEqual({
@@ -53,12 +53,12 @@ describe("what is read", () => {
     });
   });
 
-  test("a directory that is not there", () => {
-    expect(refused(() => loadWorkflows(join(dir, "none"))).message).toContain("cannot read the workflows in");
+  test("rejects a missing directory", () => {
+    expect(refused(() => loadWorkflows(join(dir, "none"))).message).toContain("cannot read workflow directory");
   });
 });
 
-describe("what is applied", () => {
+describe("apply", () => {
   let gateway: TestGateway;
   let waiting: ((event: string) => void)[];
   const log: Log = {
@@ -77,7 +77,7 @@ describe("what is applied", () => {
 
   const version = async (id: string) => (await loadWorkflow(gateway.engine, "default", id, null))?.version;
 
-  test("at start everything, once; then whatever changes, and what is wrong changes nothing", async () => {
+  test("applies all files at start and changed files later; skips invalid ones", async () => {
     file("a.yaml", workflow("a"));
     const read = loadWorkflows(dir);
     await applyAtStart(gateway.engine, read, log);
@@ -87,7 +87,7 @@ describe("what is applied", () => {
     const steps: [name: string, text: string, event: string][] = [
       ["a.yaml", workflow("a", "demo.slow"), "workflow_applied"],
       ["b.json", '{"id":"b","steps":{"only":{"topic":"demo.echo"}}}', "workflow_applied"],
-      ["a.yaml", "id: a\nsteps: nothing at all\n", "workflow_not_applied"],
+      ["a.yaml", "id: a\nsteps: nothing at all\n", "workflow_apply_failed"],
     ];
     for (const [name, text, event] of steps) {
       const told = logged();
