@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// The `cordum` command. In a checkout it first builds what has changed; in an installed package it only runs.
+// The `cordum` command. A checkout is built first if it has changed.
 
 import { existsSync } from "node:fs";
 

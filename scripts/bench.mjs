@@ -1,4 +1,4 @@
-// `npm run bench`: the benchmarks, against real servers and real peers. `bench/main.ts` makes the bundle that it measures.
+// `npm run bench`: the benchmarks, against real servers and other libraries. `bench/main.ts` builds the measured bundle.
 
 import { runWithServers } from "./with-servers.mjs";
 

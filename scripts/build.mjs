@@ -1,16 +1,16 @@
-// Bundles src/ to dist/, when src/ has changed since the last build.
+// Bundles src/ to dist/ if src/ has changed since the last build.
 //
-// 1. A reader never sees half a file: every file is written beside its name and renamed, shared parts before the
-//    entry points that import them. So several `cordum` commands may be started in a fresh checkout at once.
-// 2. Code shared by two entry points exists once (a chunk), so a class imported from two of them is one class.
-// 3. The stamp is the state of the sources as they were before the build began: an edit during it is built next time.
+// 1. Files are replaced atomically, shared chunks before the entry points that import them, so that concurrent `cordum`
+//    commands in a fresh checkout never load a partial build.
+// 2. Code shared by entry points is in one chunk, so that classes keep their identity.
+// 3. The stamp is computed before the build; edits during the build trigger the next one.
 
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { ensureInstalled } from "./install.mjs";
-import { root, runAsMain, say } from "./run.mjs";
+import { log, root, runAsMain } from "./run.mjs";
 
 const ENTRY_POINTS = {
   main: "src/main.ts",
@@ -21,7 +21,7 @@ const ENTRY_POINTS = {
 const dist = join(root, "dist");
 const stamp = join(dist, ".built");
 
-/** Builds if needed; true when it did. Throws with the compiler's own words when the sources do not build. */
+/** Returns true if it built. Throws the compiler output on errors. */
 export async function build({ quiet = false } = {}) {
   const state = sourceState();
   if (existsSync(stamp) && readFileSync(stamp, "utf8") === state) return false;
@@ -29,9 +29,9 @@ export async function build({ quiet = false } = {}) {
     Object.entries(ENTRY_POINTS).filter(([, file]) => existsSync(join(root, file))),
   );
   if (Object.keys(entryPoints).length === 0) {
-    throw new Error("nothing to build: none of the entry points exists; is this a whole checkout?");
+    throw new Error("no entry points found; check that the checkout is complete with `git status`");
   }
-  if (!quiet) say("building …");
+  if (!quiet) log("building …");
   const files = await bundle(entryPoints);
   mkdirSync(dist, { recursive: true });
   const isEntry = (file) => Object.hasOwn(entryPoints, basename(file.path, ".js"));
@@ -47,7 +47,7 @@ export async function build({ quiet = false } = {}) {
 }
 
 async function bundle(entryPoints) {
-  // Imported only when there is something to build: a start with nothing to do should not pay for loading it.
+  // Loaded on demand to keep starts without a build fast.
   const esbuild = await import("esbuild");
   try {
     const result = await esbuild.build({
@@ -68,13 +68,13 @@ async function bundle(entryPoints) {
     return result.outputFiles;
   } catch (error) {
     const messages = await esbuild.formatMessages(error.errors ?? [], { kind: "error", color: process.stderr.isTTY });
-    throw new Error(`the sources do not build\n${messages.join("") || error.message}`);
+    throw new Error(`build failed\n${messages.join("") || error.message}`);
   } finally {
     await esbuild.stop();
   }
 }
 
-/** One line per source with its size and time: differs after any edit, addition, removal or checkout. */
+/** Hash of the path, size and mtime of every source. */
 function sourceState() {
   const files = readdirSync(join(root, "src"), { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
@@ -96,6 +96,6 @@ function replaceFile(path, contents) {
 if (import.meta.url === pathToFileURL(process.argv[1] ?? "").href) {
   await runAsMain(async () => {
     await ensureInstalled();
-    if (!(await build())) say("dist/ is up to date");
+    if (!(await build())) log("dist/ is up to date");
   });
 }

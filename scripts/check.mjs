@@ -1,12 +1,11 @@
-// `npm run check`: the inner loop. Types, lint, and the tests that need neither servers nor sockets, with few
-// simulator seeds; the rest is left to `npm test`. Arguments are passed to vitest.
+// `npm run check`: types, lint, and the fast tests without servers and sockets, with few simulator seeds. `npm test` runs
+// everything. Arguments are passed to vitest.
 
 import { ensureInstalled } from "./install.mjs";
 import { Parts } from "./parts.mjs";
 
 const TESTS = ["adapters", "config", "contract", "core", "docs", "engine", "ports", "protocol", "sim", "tidy"];
-// What takes its time is left to `npm test`: that each planted bug is caught, trials by the thousand, all small graphs, bursts,
-// the embedded store once more with its tables written all the time, the lab.
+// Slow tests, run by `npm test` only.
 const LEFT_OUT = [
   "test/sim/mutants.test.ts",
   "test/sim/admission.test.ts",

@@ -1,7 +1,7 @@
 // npm run outage -- [--jobs N] [--seconds N] [--times N] [default|baseline|lease]...
-// Kills the safety kernel with SIGKILL while jobs wait for it, brings it back, and checks that nothing went meanwhile and
-// nothing is lost; shows how evenly the checks come back, beside a stream of chance of the same rate and beside the founding
-// policy; the default policy several times. `npm test` does a small one; this is the full size.
+// Kills and restarts the safety kernel while jobs wait for it. Checks that no job is dispatched meanwhile and none is lost, and
+// compares the spread of the retried checks with a Poisson stream of the same rate and with the baseline retry policy.
+// `npm test` runs a small version.
 
 import { runWithServers } from "./with-servers.mjs";
 

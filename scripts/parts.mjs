@@ -1,4 +1,4 @@
-// A run of several parts (types, lint, tests, …): all of them run, the table at the end says how each went.
+// Runs several parts (types, lint, tests, …) and prints a summary.
 
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -10,7 +10,7 @@ export class Parts {
   #tests = { passed: 0, failed: 0, skipped: [] };
   #notes = [];
 
-  /** Runs one part; `work` returns true when it went well. A failing part does not keep the others from running. */
+  /** Runs one part; `work` returns true on success. Later parts run even if one fails. */
   async run(name, work) {
     const began = performance.now();
     let ok = false;
@@ -23,7 +23,7 @@ export class Parts {
     return ok;
   }
 
-  /** A check by one of the tools: its output is shown whole, and only when it is done, so that two may run at once. */
+  /** Buffers the output of a tool, so that tools can run concurrently. */
   runTool(name, tool, args) {
     return this.run(name, async () => {
       const { code, output } = await runTool(tool, args, { show: false });
@@ -32,7 +32,7 @@ export class Parts {
     });
   }
 
-  /** The tests; what vitest counted is added to the last line. */
+  /** Runs vitest and adds its counts to the summary. */
   runVitest(name, args, env) {
     return this.run(name, async () => {
       const folder = mkdtempSync(join(tmpdir(), "cordum-vitest-"));
@@ -48,12 +48,12 @@ export class Parts {
     });
   }
 
-  /** Something that must be said at the end, where it is read. */
+  /** Adds a note to the summary. */
   note(text) {
     this.#notes.push(text);
   }
 
-  /** Prints the table and, alone on the last line, `N passed, N failed`; sets the exit code. */
+  /** Prints the summary, with `N passed, N failed` on the last line, and sets the exit code. */
   finish() {
     const width = Math.max(...this.#rows.map((row) => row.name.length), 4);
     console.log(`\n${"part".padEnd(width)}  result  seconds`);
@@ -77,12 +77,12 @@ export class Parts {
       const tests = file.assertionResults;
       this.#tests.passed += tests.filter((test) => test.status === "passed").length;
       const failed = tests.filter((test) => test.status === "failed").length;
-      // A file that could not even be loaded has no tests in the report; it is one failure, not none.
+      // A file that failed to load has no tests and counts as one failure.
       this.#tests.failed += failed === 0 && file.status === "failed" ? 1 : failed;
       const skipped = tests.filter((test) => test.status !== "passed" && test.status !== "failed");
       this.#tests.skipped.push(...skipped.map((test) => `${relative(root, file.name)}: ${test.fullName}`));
     }
-    // An unhandled error, a crash or "no tests found" fails the run without a failed test.
+    // Unhandled errors, crashes and "no tests found" have no failed test.
     if (code !== 0 && this.#tests.failed === failedBefore) this.#tests.failed += 1;
   }
 }

@@ -1,5 +1,4 @@
-// What every script needs: where the project is, how to talk, how to run a command.
-// Talk goes to stderr, so that the data a command prints on stdout stays clean.
+// Shared by the scripts. Diagnostics go to stderr, so that stdout contains data only.
 
 import { spawn } from "node:child_process";
 import { join } from "node:path";
@@ -7,18 +6,18 @@ import { fileURLToPath } from "node:url";
 
 export const root = fileURLToPath(new URL("..", import.meta.url));
 
-export function say(line) {
+export function log(line) {
   process.stderr.write(`cordum: ${line}\n`);
 }
 
-/** Runs a command in the project's folder. With `show: false` its output is kept and returned instead of shown. */
+/** Runs a command in the project directory. With `show: false` the output is returned instead of printed. */
 export function run(command, args, { show = true, env = {} } = {}) {
   return new Promise((resolve) => {
     const child = spawn(command, args, {
       cwd: root,
       env: { ...process.env, ...env },
       stdio: ["ignore", show ? "inherit" : "pipe", show ? "inherit" : "pipe"],
-      // On Windows `npm` and the tools in node_modules/.bin are .cmd files, which only a shell can start.
+      // On Windows, npm and the tools are .cmd files, which require a shell.
       shell: process.platform === "win32",
     });
     let output = "";
@@ -33,17 +32,17 @@ export function run(command, args, { show = true, env = {} } = {}) {
   });
 }
 
-/** Runs a tool that is installed with the project (tsc, biome, vitest, …). */
+/** Runs a tool of node_modules/.bin. */
 export function runTool(name, args, options) {
   return run(join(root, "node_modules", ".bin", name), args, options);
 }
 
-/** For a script that is started directly: an error is one clear line and exit code 1, not a stack. */
+/** Entry point of a script: prints an error as one line and exits with 1. */
 export async function runAsMain(main) {
   try {
     await main();
   } catch (error) {
-    say(error instanceof Error ? error.message : String(error));
+    log(error instanceof Error ? error.message : String(error));
     process.exitCode = 1;
   }
 }

@@ -1,20 +1,19 @@
-// The real servers that some tests run against: where they are, and how they get here.
+// Finds and installs the servers that some tests require.
 //
-// 1. Only the binaries are used. Tests start their own servers on their own ports and folders; the system's services
-//    are neither used nor touched, and installing the packages here does not start them.
-// 2. Nothing is skipped in silence: what is missing is returned with what to do about it.
+// Tests use the binaries only and start their own servers on their own ports and directories. System services are neither
+// used nor started. Missing servers are reported with installation instructions.
 
 import { accessSync, chmodSync, constants, existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { delimiter, join } from "node:path";
-import { run, say } from "./run.mjs";
+import { log, run } from "./run.mjs";
 
-/** Name of the tool → names of the binaries that will do, and the Debian package. */
+/** Accepted binaries and package names by server. */
 export const SERVERS = {
   nats: { binaries: ["nats-server"], debian: "nats-server", brew: "nats-server" },
   redis: { binaries: ["redis-server", "valkey-server"], debian: "redis-server", brew: "redis" },
 };
 
-/** Path of the server's binary, or null. Also looks where a distribution puts daemons, which is often not on PATH. */
+/** Path of the server binary, or null. Also searches daemon directories that are often not in PATH. */
 export function findServer(name, path = process.env.PATH ?? "") {
   const folders = [...path.split(delimiter), "/usr/sbin", "/usr/local/sbin", "/usr/local/bin"];
   for (const folder of folders) {
@@ -26,7 +25,7 @@ export function findServer(name, path = process.env.PATH ?? "") {
   return null;
 }
 
-/** Finds the servers, installs those missing where it may, and returns what is still missing with what to do. */
+/** Installs missing servers if possible, and returns the rest with instructions. */
 export async function ensureServers() {
   let missing = missingServers();
   if (missing.length > 0 && mayInstall()) {
@@ -46,24 +45,24 @@ function mayInstall() {
 
 async function installDebian(missing) {
   const packages = missing.map((name) => SERVERS[name].debian);
-  say(`installing ${packages.join(" and ")} for the tests …`);
+  log(`installing ${packages.join(" and ")} for the tests …`);
   const release = keepServicesDown();
   try {
     const env = { DEBIAN_FRONTEND: "noninteractive" };
     await run("apt-get", ["update", "-q"], { show: false, env });
     const install = ["install", "-q", "-y", "--no-install-recommends", ...packages];
     const { code, output } = await run("apt-get", install, { show: false, env });
-    if (code !== 0) say(`apt-get failed:\n${output.trim()}`);
+    if (code !== 0) log(`apt-get failed:\n${output.trim()}`);
   } finally {
     release();
   }
 }
 
-/** Debian asks this file before a package's service is started; 101 means "not allowed". An existing one is left alone. */
+/** Keeps apt from starting services: exit code 101 of policy-rc.d forbids it. An existing file is not changed. */
 function keepServicesDown() {
   const policy = "/usr/sbin/policy-rc.d";
   if (existsSync(policy)) return () => {};
-  const content = "#!/bin/sh\n# written by cordum's tests while they install servers\nexit 101\n";
+  const content = "#!/bin/sh\n# temporary file of the cordum test setup\nexit 101\n";
   writeFileSync(policy, content);
   chmodSync(policy, 0o755);
   return () => {
@@ -77,7 +76,7 @@ function adviceFor(missing) {
     `not found: ${missing.map((name) => SERVERS[name].binaries.join(" or ")).join(", ")}. Install with one of:`,
     `  Debian, Ubuntu:  sudo apt-get install -y --no-install-recommends ${list("debian")}`,
     `  macOS:           brew install ${list("brew")}`,
-    "  else:            https://nats.io/download and https://redis.io/downloads, then put the binaries on PATH",
+    "  else:            https://nats.io/download and https://redis.io/downloads, with the binaries in PATH",
   ].join("\n");
 }
 

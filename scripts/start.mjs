@@ -1,5 +1,5 @@
-// `npm start`: installs and builds what is missing, then runs `cordum up --demo` with the example workflows and the
-// arguments given. It runs in this process, so a signal reaches the program itself and its exit code is ours.
+// `npm start`: installs and builds if needed, then runs `cordum up --demo` with the example workflows and the given
+// arguments, in this process.
 
 import { existsSync } from "node:fs";
 import { join, relative } from "node:path";

@@ -1,9 +1,7 @@
-// `npm test`: everything. Installs and builds what is missing, then types, lint and all tests, also those that need
-// real servers. All parts run, the run fails at the end if one did, and what could not run is named there.
-// Arguments are passed to vitest (`npm test -- test/flow`).
+// `npm test`: installs and builds if needed, then checks types and lint and runs all tests, including those that require
+// servers. Arguments are passed to vitest (`npm test -- test/engine`).
 //
-// Without the servers the run fails, because it did not test what it claims to. `CORDUM_TEST_WITHOUT_SERVERS=1`
-// accepts that, by hand only: where `CI` is set it has no effect.
+// The run fails if the servers are missing. `CORDUM_TEST_WITHOUT_SERVERS=1` accepts this, except where `CI` is set.
 
 import { build } from "./build.mjs";
 import { ensureInstalled } from "./install.mjs";
@@ -40,5 +38,5 @@ async function runAll(args) {
   const notRun = await runTool("vitest", ["list", "--filesOnly", "--project=servers"], { show: false });
   const mayAccept = !mayMissServers && !process.env.CI;
   const accept = mayAccept ? "\nTo accept a run without them: CORDUM_TEST_WITHOUT_SERVERS=1 npm test" : "";
-  parts.note(`NOT RUN, because servers are missing:\n${notRun.output.trimEnd()}\n\n${servers.advice}${accept}`);
+  parts.note(`NOT RUN, servers are missing:\n${notRun.output.trimEnd()}\n\n${servers.advice}${accept}`);
 }

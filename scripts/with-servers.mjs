@@ -1,4 +1,4 @@
-// Runs a TypeScript program of the project that needs real servers; arguments are passed on.
+// Runs a TypeScript program that requires servers, with the given arguments.
 
 import { ensureInstalled } from "./install.mjs";
 import { run, runAsMain } from "./run.mjs";
@@ -8,7 +8,7 @@ export function runWithServers(program, what) {
   return runAsMain(async () => {
     await ensureInstalled();
     const { missing, advice } = await ensureServers();
-    if (missing.length > 0) throw new Error(`${what} need real servers; ${advice}`);
+    if (missing.length > 0) throw new Error(`${what} require servers; ${advice}`);
     const { code } = await run(process.execPath, ["--import", "tsx", program, ...process.argv.slice(2)]);
     process.exitCode = code;
   });

@@ -1,4 +1,4 @@
-/** The public API: how an error says when to try again, and how that is read. Workers are in `cordum/worker`. */
+/** Public API of `cordum`: retry intent of errors. The worker SDK is `cordum/worker`. */
 export { isRetryClass, RETRY_CLASSES, type RetryClass } from "./core/retry/classes.ts";
 export {
   fromWire,

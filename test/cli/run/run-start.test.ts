@@ -124,9 +124,9 @@ describe("--dry-run", () => {
     const ran = await cordum(["run", "start", "photos", "[1]", "--dry-run"], fake.env);
     expect(fake.asked).toEqual([{ method: "POST", path: "/workflows/photos/dry-run", body: { input: [1] } }]);
     expect(ran.out).toBe(
-      "STEP  TYPE    TOPIC      AFTER  POLICY                         INPUT\n" +
-        "a     worker  mail.send         DENY by no-mail: not at night  [1]\n" +
-        "b     notify             a      not asked                      not known yet\n",
+      "STEP  TYPE    TOPIC      DEPENDS ON  POLICY                         INPUT\n" +
+        "a     worker  mail.send              DENY by no-mail: not at night  [1]\n" +
+        "b     notify             a           not checked                    unknown before the run\n",
     );
     expect(ran).toMatchObject({ exitCode: 0, err: "dry run of workflow photos, version 3; no run was started\n" });
   });

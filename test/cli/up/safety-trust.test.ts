@@ -53,7 +53,7 @@ test("a wrong token blocks dispatch with a reason, and the job runs once it is f
   });
   const doctor = await until(
     () => cordum(["doctor"], env),
-    ({ out }) => out.includes("does not answer"),
+    ({ out }) => out.includes("safety kernel is unavailable"),
   );
   expect(doctor.exitCode).toBe(1);
   expect(doctor.out).toContain("set the same `safety.token` at the kernel and the control plane");
@@ -75,16 +75,16 @@ test("a wrong token blocks dispatch with a reason, and the job runs once it is f
 
 describe("unsafe configurations exit with 2 and name the setting", () => {
   test.each<[string, string[], Record<string, string>, string]>([
-    ["a kernel for everybody", ["--role", "safety", "--host", "0.0.0.0"], {}, "safety.token"],
+    ["a kernel without authentication on all addresses", ["--role", "safety", "--host", "0.0.0.0"], {}, "safety.token"],
     [
-      "files that do not fit",
+      "a certificate and key that do not match",
       ["--role", "safety"],
       { ...KERNEL, CORDUM_SAFETY_TLS_KEY: pem("caller-key") },
       "safety.tls.key",
     ],
-    ["a token in the clear", ["--safety", "kernel.test:50051"], { CORDUM_SAFETY_TOKEN: TOKEN }, "safety.tls.ca"],
+    ["a token without TLS", ["--safety", "kernel.test:50051"], { CORDUM_SAFETY_TOKEN: TOKEN }, "safety.tls.ca"],
     [
-      "a CA that is not there",
+      "a missing CA file",
       ["--safety", "kernel.test:50051"],
       { ...CALLER, CORDUM_SAFETY_TLS_CA: "no.pem" },
       "safety.tls.ca",

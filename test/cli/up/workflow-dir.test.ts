@@ -49,7 +49,7 @@ describe("load", () => {
     const one = file("one.yaml", workflow("same"));
     const two = file("two.yaml", workflow("same", "demo.slow"));
     expect(refused(() => loadWorkflows(dir)).fields).toEqual({
-      problems: [`${two}: \`same\` is the workflow of ${one} already`],
+      problems: [`${two}: workflow \`same\` is already defined in ${one}`],
     });
   });
 
