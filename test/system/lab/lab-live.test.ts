@@ -90,7 +90,7 @@ describe("on NATS and Redis", () => {
     await run.until(monitor.seen(LAB_RESULT));
     run.kill("SIGINT");
     const { exitCode, stderr } = await run.ended;
-    expect(stderr).toContain("stopped by SIGINT; what it had made is removed");
+    expect(stderr).toContain("stopped by SIGINT; its data was removed");
     expect(exitCode).toBe(1);
     await expectCleanedUp();
   });
@@ -101,7 +101,7 @@ describe("on NATS and Redis", () => {
     const [first = 0] = run.members();
     process.kill(first, "SIGKILL");
     const { exitCode, stderr } = await run.ended;
-    expect(stderr).toContain("a process of the live run ended too early (SIGKILL); what it had made is removed");
+    expect(stderr).toContain("a process of the live run exited early (SIGKILL); its data was removed");
     expect(exitCode).toBe(1);
     await expectCleanedUp();
   });
