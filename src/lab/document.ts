@@ -1,4 +1,4 @@
-/** The JSON document of an experiment: `cordum lab --json`. */
+/** The JSON document of an experiment, printed with `--json`. */
 import { figureAt, type Outcome, type Summary } from "./experiment.ts";
 import type { LiveOutcome } from "./live.ts";
 import { errorPct, finishedFigure, liveRowOf } from "./live-compare.ts";
