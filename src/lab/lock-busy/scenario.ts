@@ -16,7 +16,7 @@ import { defaultRunRequest, startRun } from "../../engine/intake/index.ts";
 import { applyWorkflow } from "../../engine/runs/index.ts";
 import type { Message, Stop } from "../../ports/bus.ts";
 import { RESULT, workSubject } from "../../protocol/subjects.ts";
-import type { BlobMap } from "../../sim/adapters/blobs.ts";
+import type { BlobMap } from "../../sim/adapters/store.ts";
 import type { MemoryStore } from "../../sim/adapters/memory-store.ts";
 import { type SimNet, simWorld } from "../../sim/adapters/world.ts";
 import { NO_NET_FAULTS } from "../../sim/faults.ts";

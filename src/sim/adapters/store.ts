@@ -1,86 +1,55 @@
-import type { CounterName, Table } from "../../core/model/table.ts";
-import type { Message } from "../../ports/bus.ts";
-import type {
-  Change,
-  Committed,
-  Due,
-  DueQuery,
-  ListQuery,
-  Page,
-  Store,
-  TakeQuery,
-  Versioned,
-} from "../../ports/store.ts";
+import { BLOB_BYTES_MAX, type Blobs } from "../../ports/blobs.ts";
+import type { Change, Committed, Store } from "../../ports/store.ts";
 import type { Process } from "../process.ts";
 import type { MemoryStore } from "./memory-store.ts";
-import { call, type Network } from "./net.ts";
-
-/** The store client of one process. A change is applied at one instant between the call and its reply. */
-export class SimStore implements Store {
-  readonly #net: Network;
-  readonly #server: MemoryStore;
-  readonly #process: Process;
-  readonly #onCommit: CommitHook;
-
-  constructor(net: Network, server: MemoryStore, process: Process, onCommit: CommitHook = () => undefined) {
-    this.#net = net;
-    this.#server = server;
-    this.#process = process;
-    this.#onCommit = onCommit;
-  }
-
-  load<T>(table: Table<T>, id: string): Promise<Versioned<T> | null> {
-    return this.#call(() => this.#server.load(table, id));
-  }
-
-  commit(change: Change): Promise<Committed> {
-    return this.#call(() => {
-      const committed = this.#server.commit(change);
-      this.#onCommit(this.#process, change, committed);
-      return committed;
-    });
-  }
-
-  list<T>(table: Table<T>, query: ListQuery): Promise<Page<T>> {
-    return this.#call(() => this.#server.list(table, query));
-  }
-
-  take<T>(table: Table<T>, query: TakeQuery): Promise<readonly Versioned<T>[]> {
-    return this.#call(() => this.#server.take(table, query));
-  }
-
-  untake<T>(table: Table<T>, queue: string, ids: readonly string[]): Promise<void> {
-    return this.#call(() => this.#server.untake(table, queue, ids));
-  }
-
-  due(query: DueQuery): Promise<readonly Due[]> {
-    return this.#call(() => this.#server.due(query));
-  }
-
-  counts(group: string, limit: number): Promise<ReadonlyMap<string, number>> {
-    return this.#call(() => this.#server.counts(group, limit));
-  }
-
-  recount(counter: CounterName, table: string, lists: readonly string[]): Promise<number> {
-    return this.#call(() => this.#server.recount(counter, table, lists));
-  }
-
-  unsent(untilMs: number, limit: number): Promise<readonly Message[]> {
-    return this.#call(() => this.#server.unsent(untilMs, limit));
-  }
-
-  sent(messageIds: readonly string[]): Promise<void> {
-    return this.#call(() => this.#server.sent(messageIds));
-  }
-
-  total(name: string): Promise<number> {
-    return this.#call(() => this.#server.total(name));
-  }
-
-  #call<T>(effect: () => T): Promise<T> {
-    return call(this.#net, this.#process, "store", effect);
-  }
-}
+import { call, type Network, serverNow } from "./net.ts";
 
 /** Called at the instant of the write, before the reply, so that a fault can be injected there. */
 export type CommitHook = (by: Process, change: Change, committed: Committed) => void;
+
+/** The store client of one process. A change is applied at one instant between the call and its reply. */
+export function simStore(net: Network, server: MemoryStore, process: Process, onCommit: CommitHook): Store {
+  const onServer = <T>(effect: () => T): Promise<T> => call(net, process, "store", effect);
+  return {
+    load: (table, id) => onServer(() => server.load(table, id)),
+    commit: (change) =>
+      onServer(() => {
+        const committed = server.commit(change);
+        onCommit(process, change, committed);
+        return committed;
+      }),
+    list: (table, query) => onServer(() => server.list(table, query)),
+    take: (table, query) => onServer(() => server.take(table, query)),
+    untake: (table, queue, ids) => onServer(() => server.untake(table, queue, ids)),
+    due: (query) => onServer(() => server.due(query)),
+    counts: (group, limit) => onServer(() => server.counts(group, limit)),
+    recount: (counter, table, lists) => onServer(() => server.recount(counter, table, lists)),
+    unsent: (untilMs, limit) => onServer(() => server.unsent(untilMs, limit)),
+    sent: (messageIds) => onServer(() => server.sent(messageIds)),
+    total: (name) => onServer(() => server.total(name)),
+  };
+}
+
+export type BlobMap = Map<string, { readonly bytes: Uint8Array; readonly expiresAtMs: number }>;
+
+/** The blob client of one process. Bytes are copied, as over a network. */
+export function simBlobs(net: Network, blobs: BlobMap, process: Process): Blobs {
+  const onServer = <T>(effect: () => T): Promise<T> => call(net, process, "store", effect);
+  return {
+    put: async (key, bytes, expiresAtMs) => {
+      if (bytes.length > BLOB_BYTES_MAX) {
+        throw new Error(`blob \`${key}\` has ${bytes.length} bytes; the limit is ${BLOB_BYTES_MAX}`);
+      }
+      const copy = bytes.slice();
+      await onServer(() => blobs.set(key, { bytes: copy, expiresAtMs }));
+    },
+    get: (key) =>
+      onServer(() => {
+        const found = blobs.get(key);
+        return found === undefined || found.expiresAtMs <= serverNow(net) ? null : found.bytes.slice();
+      }),
+    delete: async (key) => {
+      await onServer(() => blobs.delete(key));
+    },
+  };
+}

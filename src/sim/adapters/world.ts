@@ -5,7 +5,6 @@ import type { Process } from "../process.ts";
 import type { SeededRandom } from "../random.ts";
 import { Timeline } from "../timeline.ts";
 import { Trace } from "../trace.ts";
-import { type BlobMap, SimBlobs } from "./blobs.ts";
 import { BusServer, PubSub, SimBus } from "./bus.ts";
 import { type Counting, counting } from "./counting.ts";
 import { LockServer } from "./lock-server.ts";
@@ -13,7 +12,7 @@ import { SimLocks } from "./locks.ts";
 import { MemoryStore } from "./memory-store.ts";
 import type { NetFaults, Network } from "./net.ts";
 import { type Kernel, localSafety, remoteSafety } from "./safety.ts";
-import { type CommitHook, SimStore } from "./store.ts";
+import { type BlobMap, type CommitHook, simBlobs, simStore } from "./store.ts";
 
 /** The parts of a simulation that outlive a process: clock, random generator, network and servers. */
 export interface SimNet extends Network {
@@ -66,9 +65,9 @@ export function simWorld(net: SimNet, process: Process, options: { readonly safe
     clock: process.clock,
     random: process.random,
     bus: new SimBus(net, net.bus, net.pubSub, process),
-    store: new SimStore(net, net.store, process, (by, change, committed) => net.onCommit(by, change, committed)),
+    store: simStore(net, net.store, process, (by, change, committed) => net.onCommit(by, change, committed)),
     locks: new SimLocks(net, net.locks, process),
-    blobs: new SimBlobs(net, net.blobs, process),
+    blobs: simBlobs(net, net.blobs, process),
     safety: options.safety === "local" ? localSafety(net.kernel) : remoteSafety(net, net.kernel, process),
     log: net.counting.log,
     metrics: net.counting.metrics,
