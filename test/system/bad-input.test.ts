@@ -51,7 +51,7 @@ test("rejects a body that is not JSON", async () => {
 test("answers a body of 10 MB with 413 instead of closing the connection", async () => {
   const { status, body } = await api.send("/jobs", JSON.stringify({ topic: "demo.echo", input: "x".repeat(1e7) }));
   expect([status, body.code]).toEqual([413, "body_too_large"]);
-  expect(body.detail).toBe("send less, or raise `http.body_bytes_max`");
+  expect(body.detail).toBe("send a smaller body, or raise `http.body_bytes_max`");
 });
 
 test("rejects unknown fields and suggests similar names", async () => {
@@ -82,14 +82,14 @@ test("rejects a policy with an unknown key and keeps the current one", async () 
 test("rejects a topic without a pool and lists the pools", async () => {
   const { status, body } = await api.post("/jobs", { topic: "dmo.echo" });
   expect([status, body.code]).toEqual([400, "invalid_submission"]);
-  expect(body.detail).toBe("no pool serves `dmo.echo`; there are `agents` (demo.*)");
+  expect(body.detail).toContain("no pool serves topic `dmo.echo`; pools are `agents` (demo.*)");
 });
 
 test("reports an expired key as expired, and a wrong one as invalid", async () => {
   const made = await api.post("/keys", { tenant: "default", role: "viewer", expires_in_ms: 1_000 });
   const mine = api.as(made.body.key);
   const { body } = await mine.until("/jobs", ({ status }) => status === 401);
-  expect(body).toMatchObject({ code: "key_expired", detail: "ask an administrator for another one" });
+  expect(body).toMatchObject({ code: "key_expired", detail: "ask an administrator for a new key" });
   const wrong = await api.as(`${made.body.key.slice(0, -4)}0000`).get("/jobs");
   expect(wrong).toMatchObject({ status: 401, body: { code: "key_invalid" } });
 });

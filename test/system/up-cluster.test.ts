@@ -55,6 +55,6 @@ describe("cordum up --nats --redis", () => {
     await gone.stop();
     const ran = await up(["--nats", nats.url, "--redis", gone.url]).ended;
     expect(ran).toMatchObject({ exitCode: 6 });
-    expect(ran.err).toContain("give another address with --redis");
+    expect(ran.err).toContain("set another address with --redis");
   });
 });
