@@ -98,7 +98,7 @@ export function jobCases(deployment: () => Deployment): void {
     const held = await apis[0].submit(`${prefix}.hold`);
     await workers.started(held);
     const running = await explained(deployment(), held, "running");
-    expect(running.sentence).toMatch(/worker `\S+-worker` works on attempt 1/);
+    expect(running.sentence).toMatch(/worker `\S+-worker` started attempt 1/);
 
     const later = await apis[0].submit(`${prefix}.later`);
     const retry = await explained(deployment(), later, "retry");
