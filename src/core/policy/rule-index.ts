@@ -152,12 +152,12 @@ function matchesEverything({ tokens }: TopicPattern): boolean {
 
 /** The alternative whose most used key is the least used; ties go to the first. */
 function rarest(ways: readonly (readonly IndexKey[])[], shared: ReadonlyMap<string, number>): readonly IndexKey[] {
-  let best: { readonly way: readonly IndexKey[]; readonly crowd: number } | null = null;
+  let best: { readonly keys: readonly IndexKey[]; readonly uses: number } | null = null;
   for (const way of ways) {
-    const crowd = way.reduce((most, key) => Math.max(most, shared.get(nameOf(key)) ?? 0), 0);
-    if (best === null || crowd < best.crowd) best = { way, crowd };
+    const uses = way.reduce((most, key) => Math.max(most, shared.get(nameOf(key)) ?? 0), 0);
+    if (best === null || uses < best.uses) best = { keys: way, uses };
   }
-  return best?.way ?? [{ kind: "always" }];
+  return best?.keys ?? [{ kind: "always" }];
 }
 
 function nameOf(key: IndexKey): string {

@@ -18,8 +18,8 @@ import { allow, ask, asked, at, everyStage, fresh, limited, settings } from "./s
 const present = (job: Job, snapshot = "s") => ({ job, decision: { ...ask, snapshot } });
 const approver = { by: "alice" };
 
-describe("the hash that an approval is bound to (L34)", () => {
-  test("differs as soon as anything differs that the approver decides about", () => {
+describe("job hash of an approval (L34)", () => {
+  test("differs if any field the approver decides about differs", () => {
     const base = { topic: "pay", input: { usd: 1 }, actorId: "a", labels: { team: "x" } };
     const changes: Record<string, unknown>[] = [
       { input: { usd: 82_000 } },
@@ -40,11 +40,11 @@ describe("the hash that an approval is bound to (L34)", () => {
     expect(new Set(hashes).size).toBe(hashes.length);
   });
 
-  test("any two inputs that are not equal have different hashes, wherever they are kept", () => {
+  test("different inputs have different hashes, inline or by pointer", () => {
     fc.assert(
       fc.property(fc.jsonValue(), fc.jsonValue(), (one, other) => {
         const hash = (input: unknown) => jobHashOf(fresh({ input }));
-        fc.pre(one !== null && other !== null); // No input and a null are one thing.
+        fc.pre(one !== null && other !== null); // Null counts as no input.
         const isSame = JSON.stringify(sorted(one)) === JSON.stringify(sorted(other));
         expect(hash(one) === hash(other)).toBe(isSame);
       }),
@@ -55,7 +55,7 @@ describe("the hash that an approval is bound to (L34)", () => {
 });
 
 describe("an approval", () => {
-  test("of the very job under the very policy lets it go, and says who gave it", () => {
+  test("schedules the unchanged job and records the approver", () => {
     const job = asked();
     const answer = approveJob(job, { by: "alice", note: "looked at it" }, present(job), at(5));
     expect(answer).toMatchObject({
@@ -69,7 +69,7 @@ describe("an approval", () => {
     });
   });
 
-  test("of another job or another policy is void, says which, and leaves nothing approved", () => {
+  test("is void if the job or the policy has changed", () => {
     const job = asked();
     const changed = { ...job, input: { kind: "inline", value: { a: 2 } } as const };
     for (const [now, why] of [
@@ -83,14 +83,14 @@ describe("an approval", () => {
     }
   });
 
-  test("is not the submitter's to give, unless the rule says so", () => {
+  test("rejects the submitter unless the rule allows it", () => {
     expect(approvalBlock(asked({ submittedBy: "alice" }), "alice", 5)).toBe("own_job");
     expect(approvalBlock(asked({ submittedBy: "alice" }), "bob", 5)).toBeNull();
     const terms = { approval: { expiresMs: null, bySubmitter: true } };
     expect(approvalBlock(asked({ submittedBy: "alice" }, terms), "alice", 5)).toBeNull();
   });
 
-  test("is good once and until it expires", () => {
+  test("is used once and expires", () => {
     const job = asked({}, { approval: { expiresMs: 1_000, bySubmitter: false } });
     expect(approvalBlock(job, "alice", 1_000)).toBeNull();
     expect(approveJob(job, approver, present(job), at(1_001))).toEqual({ kind: "expired" });
@@ -98,14 +98,14 @@ describe("an approval", () => {
     expect(approved.kind === "approved" && approvalBlock(approved.job, "bob", 6)).toBe("not_waiting");
   });
 
-  test("never outlives the job's own deadline", () => {
+  test("expires at the job's deadline at the latest", () => {
     const long = { ...ask, approval: { expiresMs: settings.job.deadlineMs * 2, bySubmitter: false } };
     const job = requestApproval(fresh(), long, at(10));
     expect(job.approval?.expiresMs).toBe(job.deadlineMs);
     expect(job.dueMs).toBe(job.deadlineMs);
   });
 
-  test("that nobody gave ends the job with a dead letter; one that was refused is an answer, and has none", () => {
+  test("expiry writes a dead letter, rejection does not", () => {
     const expired = expireApproval(asked(), at(9));
     expect(expired).toMatchObject({ state: "TIMEOUT", error: { name: "ApprovalExpired" } });
     expect(deadLetterOf(expired)).toMatchObject({ reason: "timeout" });
@@ -119,7 +119,7 @@ describe("an approval", () => {
     expect(rejectJob(refused, "bob", "again", at(10))).toBeNull();
   });
 
-  test("says what was mistaken for what", () => {
+  test("reports mismatches of hash and snapshot", () => {
     const { approval } = asked();
     if (!approval) throw new Error("not asked");
     expect(approvalMismatch(approval, {})).toBeNull();
@@ -129,15 +129,15 @@ describe("an approval", () => {
   });
 });
 
-test("no result ends a job that was never sent, whatever it waits for", () => {
+test("ignores results of jobs that were never sent", () => {
   for (const job of everyStage().filter(({ attempt }) => attempt === 0)) {
     const result = { jobId: "j", workerId: "w", status: "succeeded", output: 1 } as const;
     expect(applyResult(job, result, { kind: "inline", value: 1 }, at(5))).toBeNull();
   }
 });
 
-describe("cancel and revive", () => {
-  test("every job that has not ended can be cancelled, once", () => {
+describe("cancel and redrive", () => {
+  test("cancels any open job once", () => {
     for (const job of everyStage()) {
       const cancelled = cancelJob(job, "alice", "not needed", at(99)) as Job;
       expect(cancelled).toMatchObject({ state: "CANCELLED", error: { name: "Cancelled" } });
@@ -148,21 +148,21 @@ describe("cancel and revive", () => {
     }
   });
 
-  test("a second life begins with new patience, a new deadline and no permission; what was no permission stays", () => {
+  test("a redrive resets retries, deadline and allow verdicts, and keeps other verdicts", () => {
     const ended = expireApproval(asked(), at(9));
-    const revived = redriveJob(ended, "alice", at(1_000)) as Job;
-    expect(revived).toMatchObject({ id: ended.id, state: "PENDING", safety: ask, error: null, patience: {} });
+    const redriven = redriveJob(ended, "alice", at(1_000)) as Job;
+    expect(redriven).toMatchObject({ id: ended.id, state: "PENDING", safety: ask, error: null, patience: {} });
     for (const safety of [allow, limited]) {
       expect(redriveJob({ ...ended, safety }, "alice", at(1_000))?.safety).toBeNull();
     }
-    expect(revived.approval).toBeUndefined();
-    expect(revived.deadlineMs).toBe(1_000 + settings.job.deadlineMs);
-    expect(revived.history.at(-1)).toMatchObject({ event: "revived", who: "alice" });
-    expect(isFinal(revived.state)).toBe(false);
+    expect(redriven.approval).toBeUndefined();
+    expect(redriven.deadlineMs).toBe(1_000 + settings.job.deadlineMs);
+    expect(redriven.history.at(-1)).toMatchObject({ event: "revived", who: "alice" });
+    expect(isFinal(redriven.state)).toBe(false);
   });
 });
 
-/** Order of names does not matter; -0 and 0 are one number in JSON. */
+/** Ignores key order; -0 and 0 are equal in JSON. */
 function sorted(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(sorted);
   if (value === null || typeof value !== "object") return value;

@@ -22,15 +22,15 @@ const around: ExplainContext = {
   slots: null,
 };
 
-describe("every job that has not ended", () => {
-  test("L37: has a time at which somebody looks at it, and ends at its own deadline at the latest", () => {
+describe("every open job", () => {
+  test("L37: has a due time and ends at its deadline at the latest", () => {
     for (const job of everyStage()) {
       expect(job.dueMs).toBeLessThanOrEqual(job.deadlineMs);
       expect(expireJob(job, at(job.deadlineMs))?.state).toBe("TIMEOUT");
     }
   });
 
-  test("has an explanation: why, since when, until when, in words, and a command that ends the waiting", () => {
+  test("is explained with reason, times and a command that unblocks it", () => {
     for (const [state, make] of Object.entries(STAGES)) {
       for (const job of make()) {
         expect(job.state).toBe(state);
@@ -45,7 +45,7 @@ describe("every job that has not ended", () => {
     }
   });
 
-  test("and one that has ended waits for nothing", () => {
+  test("an ended job waits for nothing", () => {
     const ended = JOB_STATES.filter((state) => !(state in STAGES));
     for (const state of ended) {
       const job = { ...fresh(), state };
@@ -60,7 +60,7 @@ describe("the backlog", () => {
   const job = decideSafety(fresh(), allow, at(1));
   const reasonIn = (facts: Partial<ExplainContext>, one = job) => explainJob(one, { ...around, ...facts }).wait?.reason;
 
-  test("names what is in the way, and what has to go first", () => {
+  test("reports the block that has to be removed first", () => {
     const few = decideSafety(fresh(), limited, at(1));
     const full = windowOf(5);
     expect(reasonIn({})).toBe("turn");
@@ -71,18 +71,18 @@ describe("the backlog", () => {
     expect(reasonIn({ unfit: "the pool is draining", window: full })).toBe("no_fit_worker");
     const killed = { scope: "*", by: "ann", reason: "stop" };
     expect(reasonIn({ killed, window: full, workers: { serving: 0, free: 0 } })).toBe("killed");
-    // Work that is out proves that somebody serves it, whoever that is.
+    // Jobs in flight prove that a worker serves the topic.
     expect(reasonIn({ workers: { serving: 0, free: 0 }, window: windowOf(1) })).toBe("turn");
     expect(reasonIn({ workers: { serving: 0, free: 0 }, window: windowOf(1), isIdle: true })).toBe("no_worker");
   });
 
-  test("says how many wait and how many are out", () => {
+  test("reports queued and in-flight jobs", () => {
     const { sentence } = explainJob(job, { ...around, window: windowOf(5) });
     expect(sentence).toContain("dispatch window of `demo.echo` full: 5 of 5 with workers");
     expect(sentence).toContain("3 queued for `demo.echo`, 2 of them in tenant `default`");
   });
 
-  test("says nothing of others to who sees one tenant alone: only what is in the way", () => {
+  test("hides figures of other tenants", () => {
     const alone = { ...around, backlog: { topic: null, tenant: 2 } };
     const full = explainJob(job, { ...alone, window: { isEmpty: false, isFull: true, use: null } });
     expect(full.wait?.reason).toBe("window_full");
@@ -95,7 +95,7 @@ describe("the backlog", () => {
   });
 });
 
-test("an approval names its rule, its end and who may not give it", () => {
+test("an approval reports its rule, expiry and the submitter restriction", () => {
   const { sentence, wait, unblocks } = explainJob(asked(), around);
   expect(wait).toMatchObject({ reason: "approval", sinceMs: 1, setBy: "rule `r`" });
   expect(sentence).toContain("rule `r` requires approval: a human must look");
@@ -103,7 +103,7 @@ test("an approval names its rule, its end and who may not give it", () => {
   expect(unblocks[0]?.command).toBe("cordum approval approve j");
 });
 
-test("an outage of the kernel names the breaker, the lease and the lever", () => {
+test("a kernel outage reports the breaker, the lease and the command", () => {
   const [, waiting = fresh()] = STAGES.PENDING();
   const facts = { ...around, breaker: "the breaker is open", failOpen: { id: "l1", endsMs: 70_000 } };
   const { sentence, wait, unblocks } = explainJob(waiting, facts);

@@ -8,7 +8,7 @@ const turns = fc.record({ org: names, taken: fc.nat(5) });
 const weights = fc.func(fc.integer({ min: 1, max: 5 }));
 const START: Turn = { org: "", taken: 0 };
 
-test("all the room is used while anybody waits, and nobody gets more than waits", () => {
+test("uses all capacity while jobs are queued, and gives no tenant more than it has queued", () => {
   fc.assert(
     fc.property(orgs, fc.nat(200), turns, weights, (waits, room, turn, weightOf) => {
       const waiting = new Map(Object.entries(waits));
@@ -20,7 +20,7 @@ test("all the room is used while anybody waits, and nobody gets more than waits"
   );
 });
 
-test("fair: nobody who still waits got two turns less than another, whatever the weights", () => {
+test("no tenant with queued jobs is two turns behind another, for any weights", () => {
   fc.assert(
     fc.property(orgs, fc.nat(200), turns, weights, (waits, room, turn, weightOf) => {
       const waiting = new Map(Object.entries(waits));
@@ -34,7 +34,7 @@ test("fair: nobody who still waits got two turns less than another, whatever the
   );
 });
 
-test("without weights nobody who still waits got two less than another", () => {
+test("without weights no tenant with queued jobs is two jobs behind another", () => {
   fc.assert(
     fc.property(orgs, fc.nat(200), names, (waits, room, org) => {
       const waiting = new Map(Object.entries(waits));
@@ -64,11 +64,11 @@ function served(rounds: number, room: number, weightOf?: (org: string) => number
   return text;
 }
 
-test("L40: room for one at a time goes round, however long one org's queue is", () => {
+test("L40: a capacity of one rotates between tenants, however long one queue is", () => {
   expect(served(6, 1)).toBe("abcabc");
 });
 
-test("weights hold with room for one at a time, and with any other room", () => {
+test("weights hold for a capacity of one and for any other", () => {
   const weightOf = (org: string) => (org === "b" ? 3 : 1);
   expect(served(10, 1, weightOf)).toBe("abbbcabbbc");
   for (const room of [2, 3, 7, 256]) {
@@ -79,7 +79,7 @@ test("weights hold with room for one at a time, and with any other room", () => 
   }
 });
 
-test("an org that has gone loses its turn to the next by name", () => {
+test("a tenant without jobs loses its turn to the next by name", () => {
   const waiting = new Map([
     ["a", 1],
     ["c", 1],

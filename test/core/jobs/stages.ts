@@ -1,4 +1,4 @@
-/** A job in every state that is not final, for tests that must hold in all of them. */
+/** Jobs in every open state. */
 import { defaultSettings } from "../../../src/config/config.ts";
 import { requestApproval } from "../../../src/core/jobs/approval.ts";
 import { applyResult, dispatchJob, recordProgress, waitForRule } from "../../../src/core/jobs/attempt.ts";
@@ -39,7 +39,7 @@ const failed = { jobId: "j", workerId: "w", status: "failed_retryable", errorMes
 export const asked = (facts: Record<string, unknown> = {}, terms: Partial<Decision> = {}): Job =>
   requestApproval(fresh(facts), { ...ask, ...terms }, at(1));
 
-/** At least one of each; keyed so that a new state does not compile until it has one. */
+/** At least one per state; a new state does not compile without one. */
 export const STAGES: Readonly<Record<OpenState, () => readonly Job[]>> = {
   PENDING: () => [
     fresh(),

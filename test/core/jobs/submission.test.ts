@@ -9,11 +9,11 @@ const good = (raw: Record<string, unknown>): Submission => {
 };
 
 describe("a submission", () => {
-  test("needs a topic and nothing else", () => {
+  test("requires only a topic", () => {
     expect(good({ topic: "demo.echo" })).toMatchObject({ org: "default", priority: "batch", input: null, labels: {} });
   });
 
-  test("says everything that is wrong at once, and what to do", () => {
+  test("reports all problems at once", () => {
     const checked = checkSubmission({ topic: "a..b", priority: "soon", labels: [1], org: "a b", riskTags: [1] });
     expect(checked.kind === "bad" && checked.problems.length).toBe(5);
     expect(JSON.stringify(checked)).toContain("`interactive`, `batch`, `critical`");
@@ -23,7 +23,7 @@ describe("a submission", () => {
     expect(checkSubmission({ topic }).kind).toBe("bad");
   });
 
-  test("limits: labels and texts are bounded", () => {
+  test("bounds labels and strings", () => {
     const labels = Object.fromEntries(Array.from({ length: 65 }, (_, index) => [`k${index}`, "v"]));
     expect(checkSubmission({ topic: "a", labels }).kind).toBe("bad");
     expect(checkSubmission({ topic: "a", idempotencyKey: "x".repeat(257) }).kind).toBe("bad");
@@ -31,7 +31,7 @@ describe("a submission", () => {
   });
 });
 
-test("nobody but the control plane can say that a job went out unchecked, or is a step of a run", () => {
+test("clients cannot set reserved labels", () => {
   for (const label of ["safety_bypassed", "safety_bypass_reason", "workflow_id", "run_id", "step_id"]) {
     const checked = checkSubmission({ topic: "a", labels: { [label]: "false" } });
     expect(checked).toMatchObject({ kind: "bad", problems: [expect.stringContaining(label)] });

@@ -38,7 +38,7 @@ const pages = (entries: readonly AuditEntry[]): readonly AuditPage[] => {
 const check = ({ entries, head }: Chain) => verifyAudit(pages(entries), head);
 const rehashed = (entry: AuditEntry): AuditEntry => ({ ...entry, hash: entryHash(entry) });
 
-test("a chain as it was written has nothing wrong with it, in however many batches it came", () => {
+test("verifies an unchanged chain, in any number of batches", () => {
   fc.assert(
     fc.property(fc.array(fc.integer({ min: 0, max: 90 }), { maxLength: 12 }), (batches) => {
       let head = emptyHead("acme");
@@ -60,7 +60,7 @@ test("a chain as it was written has nothing wrong with it, in however many batch
   );
 });
 
-test("whatever single thing is changed, the entry is named", () => {
+test("reports the entry of any single change", () => {
   const changes: ((entry: AuditEntry) => AuditEntry)[] = [
     (entry) => ({ ...entry, who: "k2" }),
     (entry) => ({ ...entry, what: "allow!" }),
@@ -81,7 +81,7 @@ test("whatever single thing is changed, the entry is named", () => {
   );
 });
 
-test("an entry that was removed, doubled or moved is named", () => {
+test("reports a removed, duplicated or moved entry", () => {
   const { entries, head } = chainOf(450);
   fc.assert(
     fc.property(fc.nat({ max: 448 }), (at) => {
@@ -95,18 +95,18 @@ test("an entry that was removed, doubled or moved is named", () => {
   );
 });
 
-test("renumbering what follows a removed entry does not hide it", () => {
+test("renumbering does not hide a removed entry", () => {
   const { entries, head } = chainOf(20);
   const renumbered = entries.toSpliced(7, 1).map((entry, index) => rehashed({ ...entry, index }));
   expect(check({ entries: renumbered, head }).problem).not.toBeNull();
 });
 
-test("another tenant's chain is not this one's", () => {
+test("rejects the chain of another tenant", () => {
   const { entries, head } = extend(emptyHead("evil"), lines(5));
   expect(verifyAudit(pages(entries), { ...head, org: "acme" }).problem?.index).toBe(0);
 });
 
-test("an empty chain is fine; a head that claims more, or less, is not", () => {
+test("accepts an empty chain and rejects a head with a wrong count", () => {
   expect(verifyAudit([], emptyHead("acme"))).toEqual({ entries: 0, problem: null });
   const { entries, head } = chainOf(3);
   expect(verifyAudit([], head).problem?.index).toBe(0);
@@ -114,7 +114,7 @@ test("an empty chain is fine; a head that claims more, or less, is not", () => {
   expect(check({ entries, head: { ...head, hash: "0" } }).problem?.index).toBe(2);
 });
 
-test("the hash is over sorted JSON, so that anybody can compute it", () => {
+test("the hash covers JSON with sorted keys", () => {
   const entry = { index: 0, at: 5, kind: "key", who: "w", what: "x", facts: { b: 1, a: null }, prev: "p" } as const;
   // printf '%s' '{"at":5,"facts":{"a":null,"b":1},"index":0,"kind":"key","prev":"p","what":"x","who":"w"}' | sha256sum
   expect(entryHash(entry)).toBe("5f99ae427e5b12a0f0ebcd31a9f3270b2921e80a825cd18ba83472c84156bc4f");

@@ -5,7 +5,7 @@ import { fitsWithin, jsonCopy } from "../../../src/core/model/json.ts";
 const viaText = (value: unknown): unknown => JSON.parse(JSON.stringify(value ?? null));
 const bytesOf = (value: unknown): number => Buffer.byteLength(JSON.stringify(value ?? null) ?? "");
 
-/** Anything that a handler may give back: plain, nearly plain, and not plain at all. */
+/** Plain, nearly plain and other values. */
 const anything = fc.anything({
   maxDepth: 4,
   withDate: true,
@@ -18,7 +18,7 @@ const anything = fc.anything({
 });
 
 describe("a copy of a value", () => {
-  test("is what a round trip through text gives, whatever the value", () => {
+  test("equals a JSON round trip, for any value", () => {
     fc.assert(
       fc.property(anything, (value) => {
         expect(jsonCopy(value)).toStrictEqual(viaText(value));
@@ -27,7 +27,7 @@ describe("a copy of a value", () => {
     );
   });
 
-  test("is nobody else's object", () => {
+  test("shares no object with the original", () => {
     const value = { list: [{ a: 1 }], of: { more: "text" } };
     const copy = jsonCopy(value) as typeof value;
     expect(copy).toEqual(value);
@@ -36,7 +36,7 @@ describe("a copy of a value", () => {
     expect(copy.of).not.toBe(value.of);
   });
 
-  test("leaves what JSON treats in its own way to JSON", () => {
+  test("leaves special values to JSON", () => {
     const cases: unknown[] = [
       { at: new Date(0) },
       { a: undefined, b: [undefined, () => 1] },
@@ -49,13 +49,13 @@ describe("a copy of a value", () => {
     for (const value of cases) expect(jsonCopy(value)).toStrictEqual(viaText(value));
   });
 
-  test("gives nobody another prototype", () => {
+  test("does not change prototypes", () => {
     const copy = jsonCopy(JSON.parse('{"__proto__": {"isAdmin": true}}')) as { isAdmin?: boolean };
     expect(copy.isAdmin).toBeUndefined();
     expect(Object.keys(copy)).toEqual(["__proto__"]);
   });
 
-  test("fails like JSON where there is none", () => {
+  test("fails like JSON on values without a JSON form", () => {
     const cycle: { self?: unknown } = {};
     cycle.self = cycle;
     expect(() => jsonCopy(cycle)).toThrow(TypeError);
@@ -66,8 +66,8 @@ describe("a copy of a value", () => {
   });
 });
 
-describe("what is surely within a size", () => {
-  test("is, whatever the value", () => {
+describe("fitsWithin", () => {
+  test("is never wrong, for any value", () => {
     fc.assert(
       fc.property(anything, fc.nat(400), (value, max) => {
         if (fitsWithin(value, max)) expect(bytesOf(value)).toBeLessThanOrEqual(max);
@@ -76,13 +76,13 @@ describe("what is surely within a size", () => {
     );
   });
 
-  test("counts control characters and other scripts as they are written", () => {
+  test("counts escaped and multi-byte characters", () => {
     for (const text of ["\u0000".repeat(50), "ж".repeat(50), "𝄞".repeat(50), "\ud800".repeat(50)]) {
       expect(fitsWithin(text, bytesOf(text) - 1)).toBe(false);
     }
   });
 
-  test("is seen for what is small, and not for what cannot be told by looking", () => {
+  test("accepts small values and is inconclusive on others", () => {
     expect(fitsWithin({ a: ["some", "text", 1, true, null] }, 1_000)).toBe(true);
     expect(fitsWithin(undefined, 4)).toBe(true);
     expect(fitsWithin({ at: new Date(0) }, 1_000)).toBe(false);

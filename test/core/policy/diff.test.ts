@@ -10,13 +10,13 @@ const between = (before: PolicyDocument, after: PolicyDocument) => diff(compile(
 const named = (...ids: string[]): Partial<Rule>[] => ids.map((id) => ({ id }));
 
 describe("diff", () => {
-  test("nothing is different between a policy and itself", () => {
+  test("a policy does not differ from itself", () => {
     const { before, after, ...rest } = between(policy([{}, { id: "x" }]), policy([{}, { id: "x" }]));
     expect(before).toBe(after);
     expect(rest).toEqual({ version: null, defaultDecision: null, rules: [] });
   });
 
-  test("rules added, removed and changed, and by which parts", () => {
+  test("reports added, removed and changed rules and their parts", () => {
     const before = policy([{ id: "a" }, { id: "b", match: { topics: ["x"], riskTags: ["t"] } }, { id: "c" }]);
     const after = policy([
       { id: "new" },
@@ -34,7 +34,7 @@ describe("diff", () => {
     });
   });
 
-  test("a rule that only gave way to others has not moved", () => {
+  test("a shifted rule has not moved", () => {
     const { rules } = between(policy(named("a", "b", "c", "d")), policy(named("new", "d", "a", "b", "c")));
     expect(rules).toEqual([
       { kind: "added", ruleId: "new", position: 1 },
@@ -42,7 +42,7 @@ describe("diff", () => {
     ]);
   });
 
-  test("taking the changes back leads to the first policy, with the fewest moves", () => {
+  test("reverting the changes restores the first policy, with the fewest moves", () => {
     const ids = ["a", "b", "c", "d", "e", "f"];
     fc.assert(
       fc.property(fc.shuffledSubarray(ids), fc.shuffledSubarray(ids), (before, after) => {
@@ -60,7 +60,7 @@ describe("diff", () => {
   });
 });
 
-test("simulate counts what a policy would have decided, by decision and by rule", () => {
+test("simulate counts decisions by effect and by rule", () => {
   const snapshot = compile(policy([{ match: { topics: ["a"] } }, { match: { topics: ["b"] }, decision: "throttle" }]));
   const { decisions, ...counts } = simulate(
     snapshot,
@@ -78,7 +78,7 @@ test("simulate counts what a policy would have decided, by decision and by rule"
   });
 });
 
-/** The length of the longest sequence that is in both in order; by trying. */
+/** Length of the longest common subsequence, by brute force. */
 function longestCommon(one: readonly string[], other: readonly string[]): number {
   const [first, ...rest] = one;
   if (first === undefined) return 0;

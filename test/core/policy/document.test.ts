@@ -22,7 +22,7 @@ rules:
 `;
 
 describe("a policy file", () => {
-  test("is read whole", () => {
+  test("is read completely", () => {
     expect(read(GOOD)).toEqual({
       kind: "ok",
       document: {
@@ -49,7 +49,7 @@ describe("a policy file", () => {
     expect(read("rules: []")).toMatchObject({ kind: "ok", document: { defaultDecision: "deny" } });
   });
 
-  test("names the line of an unknown key, and the key that was meant", () => {
+  test("reports the line of an unknown key and suggests a name", () => {
     const [problem] = problemsOf(GOOD.replace("risk_tags", "risk_tag"));
     expect(problem).toBe("policy.yaml:8: unknown key `risk_tag`; did you mean `risk_tags`?");
   });
@@ -75,25 +75,25 @@ describe("a policy file", () => {
     expect(problemsOf(text)[0]).toMatch(/^policy\.yaml:\d+: /);
   });
 
-  test("two rules of one name are refused", () => {
+  test("rejects duplicate rule ids", () => {
     const rule = "  - {id: a, match: {}, decision: allow, reason: r}\n";
     expect(problemsOf(`rules:\n${rule}${rule}`)).toEqual([
       "policy.yaml:3: duplicate rule id `a`; rule ids must be unique",
     ]);
   });
 
-  test("what is nested too deeply is refused before it is parsed: the parser could end the process", () => {
+  test("rejects deep nesting before parsing", () => {
     for (const text of ["[".repeat(500_000), `rules: ${"- ".repeat(400_000)}`, '["]",'.repeat(100_000)]) {
       expect(problemsOf(text)).toEqual(["policy.yaml: is nested too deeply"]);
     }
   });
 
-  test("a file that is too long is not even read", () => {
+  test("rejects a file that is too long before reading it", () => {
     expect(problemsOf(" ".repeat(4 * 1024 * 1024 + 1))[0]).toMatch(/^policy\.yaml: longer than 4194304 characters/);
   });
 });
 
-test("many keys are quickly compared, and one that is written twice is found among them", { timeout: 30_000 }, () => {
+test("finds a duplicate among many keys in linear time", { timeout: 30_000 }, () => {
   const keys = Array.from({ length: 20_000 }, (_, at) => `      k${at}: v\n`).join("");
   const text = `rules:\n  - id: a\n    match:\n     labels:\n${keys}`;
   expect(problemsOf(`${text}      k7: w\n`)).toEqual(["policy.yaml:20005: duplicate key `k7`"]);

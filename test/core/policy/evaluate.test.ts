@@ -9,7 +9,7 @@ import { workSubject } from "../../../src/protocol/subjects.ts";
 import { decide, policy, REQUEST } from "./samples.ts";
 
 describe("evaluate", () => {
-  test("the first rule that matches decides, whichever index it is found in", () => {
+  test("the first matching rule decides, from any index", () => {
     const document = policy([
       { match: { topics: ["other.>"] }, decision: "deny" },
       { match: { tenants: ["default"] }, decision: "deny" },
@@ -19,14 +19,14 @@ describe("evaluate", () => {
     expect(decide(document, { org: "acme" })).toMatchObject({ effect: "allow", ruleId: "r2" });
   });
 
-  test("no rule, no permission", () => {
+  test("denies if no rule matches", () => {
     expect(decide(policy([]))).toMatchObject({ effect: "deny", ruleId: null });
     expect(decide(policy([], "allow"))).toMatchObject({ effect: "allow", ruleId: null });
     const asked = decide(policy([], "require_approval"));
     expect(asked).toMatchObject({ effect: "require_approval", approval: { expiresMs: null, bySubmitter: false } });
   });
 
-  test("`job.x` and `x` are served by the same workers, so a rule about one is a rule about both", () => {
+  test("a rule about `x` also covers `job.x`", () => {
     const document = policy([{ match: { topics: ["demo.pay"] }, decision: "deny" }, {}]);
     expect(decide(document, { topic: "job.demo.pay" }).effect).toBe("deny");
     expect(decide(document, { topic: "job.job.demo.pay" }).effect).toBe("allow");
@@ -37,7 +37,7 @@ describe("evaluate", () => {
     expect(decide(ending, { topic: "job.table.delete" }).effect).toBe("deny");
   });
 
-  test("L61: two topics are one to a policy exactly when their work is served on one subject", () => {
+  test("L61: topics are equal to a policy exactly if their subjects are equal", () => {
     const someTopic = fc
       .array(fc.constantFrom("a", "job"), { minLength: 1, maxLength: 4 })
       .map((parts) => parts.join("."));
@@ -95,11 +95,11 @@ describe("evaluate", () => {
     expect(decide(document, { labels: { ...labels, "mcp.resource": "file:///home" } }).effect).toBe("deny");
   });
 
-  test("labels named like properties of every object are not there unless somebody put them there", () => {
+  test("ignores inherited properties as labels", () => {
     expect(decide(policy([{ match: { labels: { constructor: "*" } } }])).effect).toBe("deny");
   });
 
-  test("a decision carries the terms of its rule, and only those that belong to it", () => {
+  test("a decision carries the terms of its rule only", () => {
     const constraints = { budgets: { maxRetries: 1 } };
     const remediations = [{ id: "ask", title: "ask first" }];
     const document = policy([
@@ -121,7 +121,7 @@ describe("evaluate", () => {
     expect(decide(document, { topic: "d" })).toEqual({ effect: "deny", ruleId: "r3", remediations, ...shared });
   });
 
-  test("a decision carries the hash of the policy that made it, and another policy has another hash", () => {
+  test("a decision carries the hash of its policy", () => {
     const one = compile(policy([{}]));
     const two = compile(policy([{ reason: "because of that" }]));
     expect(evaluate(one, REQUEST).snapshot).toBe(one.hash);
@@ -132,7 +132,7 @@ describe("evaluate", () => {
     expect(compile(reordered).hash).toBe(one.hash);
   });
 
-  test("the kernel in the process answers the same, at once and as a promise", async () => {
+  test("the in-process kernel gives the same decisions", async () => {
     const safety = localSafety(compile(DEMO_POLICY));
     const decision = safety.local?.(REQUEST);
     expect(decision?.effect).toBe("allow");
@@ -140,7 +140,7 @@ describe("evaluate", () => {
   });
 });
 
-describe("a condition that cannot be answered", () => {
+describe("a failed condition", () => {
   const when = "input.amount > 10";
 
   test.each([
@@ -167,11 +167,11 @@ describe("a condition that cannot be answered", () => {
     expect(decide(document, { input: { amount: 9 } }).ruleId).toBe("r1");
   });
 
-  test("is what an input is that travels elsewhere", () => {
+  test("results from an omitted input", () => {
     expect(decide(policy([{ match: { when }, decision: "deny" }, {}]), { input: null }).effect).toBe("deny");
   });
 
-  test("is not asked where another part does not match, or an earlier rule decides", () => {
+  test("is not evaluated if another part does not match or an earlier rule decides", () => {
     const document = policy([
       { match: { topics: ["other"], when }, decision: "deny" },
       {},
@@ -182,12 +182,12 @@ describe("a condition that cannot be answered", () => {
 });
 
 describe("the built-in policies", () => {
-  test("without a file: only the tenant `default`", () => {
+  test("without a file allow only the tenant `default`", () => {
     expect(decide(DEFAULT_POLICY).effect).toBe("allow");
     expect(decide(DEFAULT_POLICY, { org: "acme" }).effect).toBe("deny");
   });
 
-  test("in the demo: a topic for every decision that can be seen", () => {
+  test("the demo policy has a topic for every decision", () => {
     expect(decide(DEMO_POLICY, { topic: "demo.forbidden" }).effect).toBe("deny");
     expect(decide(DEMO_POLICY, { topic: "demo.echo" }).effect).toBe("allow");
     const approval = { bySubmitter: true };

@@ -8,15 +8,15 @@ function problemsOf(text: string): readonly string[] {
   return result.kind === "bad" ? result.problems : [];
 }
 
-/** The problem of a rule that is right but for one thing. */
+/** The problem of a rule with one mistake. */
 function problemsOfRule(parts: { readonly match?: string; readonly decision?: string; readonly more?: string }) {
   const { match = "{}", decision = "deny", more = "" } = parts;
   const text = `rules:\n  - id: a\n    reason: r\n    match: ${match}\n    decision: ${decision}\n${more}`;
   return problemsOf(text).map((problem) => problem.replace("policy.yaml:", ""));
 }
 
-describe("what a rule may say", () => {
-  test("a whole rule is read", () => {
+describe("rules", () => {
+  test("reads a complete rule", () => {
     const text = `rules:
   - id: big-payments
     match:
@@ -66,7 +66,7 @@ describe("what a rule may say", () => {
     });
   });
 
-  test("constraints are read under the names of the wire", () => {
+  test("reads constraints by their wire names", () => {
     const constraints = `    constraints:
       budgets: {max_runtime_ms: 1, max_retries: 0, max_artifact_bytes: 3, max_concurrent_jobs: 4}
       sandbox: {isolated: true, network_allowlist: [a], fs_read_only: [b], fs_read_write: [c]}
@@ -170,7 +170,7 @@ describe("what a rule may say", () => {
     expect(problemsOfRule(parts)).toEqual([problem]);
   });
 
-  test("a default has no terms of its own, so it is one of three", () => {
+  test("a default is one of three effects without terms", () => {
     expect(problemsOf("default_decision: throttle\nrules: []")).toEqual([
       "policy.yaml:1: `default_decision` must be `allow`, `deny` or `require_approval`, not `throttle`",
     ]);

@@ -18,7 +18,7 @@ export const REQUEST: PolicyRequest = {
   input: null,
 };
 
-/** Rules that allow everything, because, unless they say otherwise. */
+/** Allow-all rules with overrides. */
 export function policy(rules: readonly Partial<Rule>[], defaultDecision: DefaultEffect = "deny"): PolicyDocument {
   return {
     version: null,

@@ -1,4 +1,4 @@
-/** What the retry tests are fed with: statements, and the ways in which code wraps, loses and ships errors. */
+/** Arbitraries of the retry tests: statements, and the ways in which code wraps, loses and ships errors. */
 import fc from "fast-check";
 import { RETRY_CLASSES } from "../../../src/core/retry/classes.ts";
 import { fromWire, permanent, retryAfter, toWire } from "../../../src/core/retry/intent.ts";
@@ -16,7 +16,7 @@ export const anyPermanent = fc.string().map((message) => permanent(new Error(mes
 
 export const anyStatement = fc.oneof(anyRetryable, anyPermanent);
 
-/** A way in which code hands on an error that it caught; it states nothing itself. */
+/** A way in which code passes on a caught error without a statement of its own. */
 export type Wrapping = (error: unknown) => Promise<unknown>;
 
 class ForeignError extends TypeError {
@@ -48,7 +48,7 @@ export const WRAPPINGS: Readonly<Record<string, Wrapping>> = {
       }
     }),
   wire: async (error) => fromWire(JSON.parse(JSON.stringify(toWire(error)))),
-  "wire, not revived": async (error) => JSON.parse(JSON.stringify(toWire(error))),
+  "wire, not restored": async (error) => JSON.parse(JSON.stringify(toWire(error))),
 };
 
 export const anyWrappings = fc.array(fc.constantFrom(...Object.values(WRAPPINGS)), { maxLength: 30 });
@@ -68,7 +68,7 @@ export async function caught(work: () => Promise<unknown>): Promise<unknown> {
   throw new Error("the work should have failed");
 }
 
-/** A chance from a seed, so that statistics are the same in every run. */
+/** Seeded, so that statistics are reproducible. */
 export function seeded(seed: number): () => number {
   let state = seed >>> 0;
   return () => {
@@ -81,13 +81,13 @@ export function seeded(seed: number): () => number {
 
 export const anyUnit = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
 
-/** Small and large attempts alike. */
+/** Small and large attempts. */
 export const anyAttempt = fc.oneof(fc.integer({ min: 1, max: 80 }), fc.integer({ min: 1, max: 1e9 }));
 
 const anyBaseMs = fc.integer({ min: 2, max: 60_000 });
 const anyRange = fc.tuple(anyBaseMs, fc.integer({ min: 1, max: 3_600_000 }));
 
-/** Every policy whose jitter must hold at every attempt. */
+/** Policies whose jitter must hold at every attempt. */
 export const anyJittered: fc.Arbitrary<Policy> = fc.oneof(
   fc
     .tuple(anyBaseMs, fc.integer({ min: 5_000, max: 100_000 }))

@@ -21,13 +21,13 @@ const run = (events: readonly BreakerEvent[], context = at(0), from: Breaker = C
 const opened = () => run([failed(), failed(), failed()]);
 
 describe("the circuit breaker", () => {
-  test("opens after so many failures in a row, and a success begins the count anew", () => {
+  test("opens after consecutive failures; a success resets the count", () => {
     expect(run([failed(), failed()])).toEqual({ kind: "closed", failures: 2 });
     expect(run([failed(), failed(), succeeded(), failed(), failed()])).toEqual({ kind: "closed", failures: 2 });
     expect(opened()).toEqual({ kind: "open", untilMs: 1_000, openings: 1, reason: "timeout" });
   });
 
-  test("L28: half open lets so many through and no more, until one of them is answered", () => {
+  test("L28: half open admits a limited number of probes until one succeeds", () => {
     const probing = run([claimed("a"), claimed("b"), claimed("c")], at(1_000), opened());
     expect(probing).toMatchObject({ kind: "half_open", probes: [{ id: "a" }, { id: "b" }] });
     expect(permission(probing, at(1_000))).toBe("wait");
@@ -47,14 +47,14 @@ describe("the circuit breaker", () => {
     expect(lasted).toEqual([2_000, 2_000, 2_000, 2_000, 2_000, 2_000]);
   });
 
-  test("what was called before it opened says nothing any more", () => {
+  test("ignores results of calls made before it opened", () => {
     const open = opened();
     expect(run([failed(), succeeded(), succeeded("old"), failed("old")], at(10), open)).toBe(open);
     const again = run([claimed("a"), claimed("b"), failed("a"), succeeded("b")], at(1_000), open);
     expect(again).toMatchObject({ kind: "open", openings: 2 });
   });
 
-  test("a probe whose process has died makes room when its time is over; one that was not made at once", () => {
+  test("an expired probe frees its place; a released one frees it at once", () => {
     const full = run([claimed("a"), claimed("b")], at(1_000), opened());
     expect(permission(full, at(1_499))).toBe("wait");
     expect(permission(full, at(1_500))).toBe("probe");
@@ -62,7 +62,7 @@ describe("the circuit breaker", () => {
     expect(permission(run([{ kind: "released", probe: "a" }], at(1_001), full), at(1_001))).toBe("probe");
   });
 
-  test("a clock that was set back by hours does not hold it open", () => {
+  test("a clock set back by hours does not keep it open", () => {
     const open = run([failed(), failed(), failed()], at(3_600_000_000));
     expect(permission(open, at(3_600_000_000))).toBe("wait");
     expect(permission(open, at(0))).toBe("probe");
@@ -86,7 +86,7 @@ const anyEvent: fc.Arbitrary<BreakerEvent> = fc.oneof(
   fc.option(anyProbe, { nil: null }).map(failed),
   anyProbe.map((probe): BreakerEvent => ({ kind: "released", probe })),
 );
-/** Time goes on; the events are whatever they are. */
+/** Random events at increasing times. */
 const anyHistory = fc.tuple(anyGiven, fc.array(fc.tuple(fc.nat(2_000), anyEvent), { maxLength: 60 }));
 
 function walk(history: [BreakerContext, [number, BreakerEvent][]], see: (step: Step) => void): void {
@@ -108,8 +108,8 @@ interface Step {
   readonly context: BreakerContext;
 }
 
-describe("whatever happens", () => {
-  test("no more probes are under way than the rule lets", () => {
+describe("any sequence of events", () => {
+  test("never exceeds the probe limit", () => {
     fc.assert(
       fc.property(anyHistory, (history) => {
         walk(history, ({ after, context: { rule, nowMs } }) => {
@@ -120,7 +120,7 @@ describe("whatever happens", () => {
     );
   });
 
-  test("only the success of a probe closes it, and only failures open it, each for a time within its interval", () => {
+  test("only a successful probe closes it, and only failures open it, for a time within the interval", () => {
     fc.assert(
       fc.property(anyHistory, (history) => {
         walk(history, ({ before, event, after, context }) => {
@@ -139,7 +139,7 @@ describe("whatever happens", () => {
     );
   });
 
-  test("it never stays shut: after its longest time somebody may probe", () => {
+  test("always admits a probe after the longest open time", () => {
     fc.assert(
       fc.property(anyHistory, (history) => {
         walk(history, ({ after, context }) => {

@@ -15,7 +15,7 @@ import { anyClass } from "./arbitraries.ts";
 const anyFailures = fc.array(fc.record({ retryClass: anyClass, afterMs: fc.nat(10_000), delayMs: fc.nat(30_000) }));
 
 describe("spend", () => {
-  test("count the failures, keep the first time and the last delay", () => {
+  test("counts failures and keeps the first time and the last delay", () => {
     const once = recordFailure({}, "lock_busy", 1_000, 500);
     expect(once).toEqual({ lock_busy: { count: 1, sinceMs: 1_000, lastDelayMs: 500 } });
     expect(recordFailure(once, "lock_busy", 1_700, 640)).toEqual({
@@ -27,18 +27,18 @@ describe("spend", () => {
     expect(recordFailure(recordFailure({}, "poison", 0, 1), "poison", 9, 1).poison?.sinceMs).toBe(0);
   });
 
-  test("L4: no sequence of failures touches the account of another class", () => {
+  test("L4: failures of one class do not change another", () => {
     fc.assert(
       fc.property(anyFailures, anyClass, (failures, watched) => {
         const own = failuresIn(failures.filter(({ retryClass }) => retryClass === watched));
         const all = failuresIn(failures);
-        // Times differ between the two histories, so only the number is compared; the next test compares all of it.
+        // Times differ between the two histories, so only counts are compared; the next test compares everything.
         expect(all[watched]?.count).toBe(own[watched]?.count);
       }),
     );
   });
 
-  test("L4: the arguments are left as they were, the other accounts are the same objects", () => {
+  test("L4: does not modify its arguments and shares the other classes", () => {
     fc.assert(
       fc.property(anyFailures, anyClass, (failures, retryClass) => {
         const before = deepFreeze(failuresIn(failures));
@@ -50,7 +50,7 @@ describe("spend", () => {
     );
   });
 
-  test("it is plain data: JSON keeps it", () => {
+  test("survives a JSON round trip", () => {
     fc.assert(
       fc.property(anyFailures, (failures) => {
         const retryState = failuresIn(failures);
@@ -61,7 +61,7 @@ describe("spend", () => {
 });
 
 describe("isSpent", () => {
-  test("count: three tries fail, then it is over", () => {
+  test("count: exhausted after three failures", () => {
     const budget: Budget = { kind: "count", max: 3 };
     expect(isBudgetExhausted({ kind: "count", max: 1 }, undefined, 0, null)).toBe(false);
     const verdicts = [1, 2, 3, 4].map((count) =>
@@ -70,7 +70,7 @@ describe("isSpent", () => {
     expect(verdicts).toEqual([false, false, true, true]);
   });
 
-  test("duration: from the first failure on, however often", () => {
+  test("duration: counts from the first failure", () => {
     const budget: Budget = { kind: "duration", ms: 600_000 };
     const spent = { count: 1_000_000, sinceMs: 5_000, lastDelayMs: 500 };
     expect(isBudgetExhausted(budget, undefined, 1e12, null)).toBe(false);
@@ -79,7 +79,7 @@ describe("isSpent", () => {
     expect(isBudgetExhausted(budget, spent, 0, null)).toBe(false);
   });
 
-  test("until_deadline: the record's own deadline", () => {
+  test("until_deadline: uses the record's deadline", () => {
     const budget: Budget = { kind: "until_deadline" };
     const spent = { count: 1_000_000, sinceMs: 5_000, lastDelayMs: 500 };
     expect(isBudgetExhausted(budget, spent, 8_999, 9_000)).toBe(false);
@@ -88,7 +88,7 @@ describe("isSpent", () => {
     expect(isBudgetExhausted(budget, spent, 0, 0)).toBe(true);
   });
 
-  test("L12: without a deadline it still ends", () => {
+  test("L12: ends without a deadline, too", () => {
     const budget: Budget = { kind: "until_deadline" };
     const spent = { count: 1, sinceMs: 5_000, lastDelayMs: 500 };
     expect(isBudgetExhausted(budget, undefined, 1e12, null)).toBe(false);

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { isRetryClass, RETRY_CLASSES } from "../../../src/core/retry/classes.ts";
 
-test("the classes are these, spelled so", () => {
+test("the names of the classes", () => {
   expect(RETRY_CLASSES).toEqual([
     "poison",
     "unclassified",
@@ -13,7 +13,7 @@ test("the classes are these, spelled so", () => {
   ]);
 });
 
-test("the guard knows them and nothing else", () => {
+test("isRetryClass accepts them only", () => {
   for (const retryClass of RETRY_CLASSES) expect(isRetryClass(retryClass)).toBe(true);
   for (const other of ["LOCK_BUSY", "lock", "", "length", 0, null, undefined, ["poison"]]) {
     expect(isRetryClass(other)).toBe(false);

@@ -45,7 +45,7 @@ test.each([
   expect(formatDuration(ms)).toBe(text);
 });
 
-test("reads back what it wrote", () => {
+test("round-trips through text", () => {
   fc.assert(
     fc.property(fc.integer({ min: DAY.msMin, max: DAY.msMax }), (ms) => {
       expect(parseDuration(formatDuration(ms), DAY)).toBe(ms);
@@ -53,7 +53,7 @@ test("reads back what it wrote", () => {
   );
 });
 
-test("a delay is never negative, never NaN, and never more than a timer can hold", () => {
+test("clamps delays to what a timer supports", () => {
   fc.assert(
     fc.property(fc.double(), (delayMs) => {
       const clamped = clampDelay(delayMs);
@@ -65,7 +65,7 @@ test("a delay is never negative, never NaN, and never more than a timer can hold
   expect(clampDelay(Number.POSITIVE_INFINITY)).toBe(2_147_483_647);
 });
 
-test("long input is quoted in part", () => {
+test("shortens long input in quotes", () => {
   expect(quote("abc")).toBe("`abc`");
   expect(quote("x".repeat(60))).toBe(`\`${"x".repeat(60)}\``);
   expect(quote("x".repeat(5_000))).toBe(`\`${"x".repeat(60)}…\``);

@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { chainOf, NODES_MAX } from "../../../src/core/retry/error-chain.ts";
 import { intentOf, isPermanent, permanent, retryAfter, retryDelay } from "../../../src/core/retry/intent.ts";
 
-test("outermost first, the cause before the errors, each object once, and only objects", () => {
+test("visits outer errors first, the cause before the errors, each object once", () => {
   const deepest = new Error("deepest");
   const cause = new Error("cause", { cause: deepest });
   const member = { errors: [deepest, cause] };
@@ -14,7 +14,7 @@ test("outermost first, the cause before the errors, each object once, and only o
   expect([...chainOf("text")]).toEqual([]);
 });
 
-describe("a chain ends", () => {
+describe("a chain terminates", () => {
   test("when it is cyclic", () => {
     const self = new Error("self");
     self.cause = self;
@@ -78,7 +78,7 @@ describe("nothing throws", () => {
     }
   });
 
-  test("on anything at all, and what states nothing is unclassified", () => {
+  test("on any value; without a statement it is unclassified", () => {
     fc.assert(
       fc.property(fc.anything({ withNullPrototype: true, withBigInt: true }), (thrown) => {
         expect(intentOf(thrown)).toEqual({ kind: "unclassified" });

@@ -49,7 +49,7 @@ describe("toWire", () => {
     });
   });
 
-  test("each error keeps its own statement below that of the whole", () => {
+  test("each error keeps its own statement", () => {
     const { retryDelayMs, retryNever, errors } = toWire(new AggregateError([null, retryAfter("a", 5), permanent("b")]));
     expect({ retryDelayMs, retryNever }).toEqual({ retryDelayMs: 5, retryNever: undefined });
     expect(errors?.map(intentOf)).toEqual([
@@ -58,7 +58,7 @@ describe("toWire", () => {
     ]);
   });
 
-  test("malformed parts fall away", () => {
+  test("drops malformed parts", () => {
     const odd = { name: 7, message: ["no"], code: { secret: 1 }, cause: null, errors: "none" };
     expect(toWire(odd)).toStrictEqual({ name: "Error", message: "error without a message" });
     expect(toWire({ name: "", message: "m", code: Number.NaN, errors: [] })).toStrictEqual({
@@ -68,7 +68,7 @@ describe("toWire", () => {
     expect(toWire(undefined)).toStrictEqual({ name: "Error", message: "undefined" });
   });
 
-  test("cuts long texts, and never through a character", () => {
+  test("cuts long strings without splitting characters", () => {
     const { message, name, code } = toWire(
       Object.assign(new Error("m".repeat(9_999)), { name: "n".repeat(999), code: "c".repeat(999) }),
     );
@@ -81,8 +81,8 @@ describe("toWire", () => {
     expect(toWire(new Error(astral)).message).toBe(`${"m".repeat(WIRE_LIMITS.messageLength - 2)}…`);
   });
 
-  test("bounds depth, number and size, and keeps the intent that was cut off", () => {
-    // Every character of this is six in JSON: the worst that a message can be.
+  test("bounds depth, number and size, and keeps the intent of truncated parts", () => {
+    // Every character takes six in JSON: the worst case.
     const noise = (count: number) => Array.from({ length: count }, () => new Error("\u0000".repeat(9_999)));
     let deep: unknown = permanent(retryAfter("core", 40, "lock_busy"));
     for (let depth = 0; depth < 1_000; depth += 1) {
@@ -134,34 +134,34 @@ describe("toWire", () => {
 });
 
 describe("fromWire", () => {
-  test("revives errors that are errors again", () => {
+  test("restores Error instances", () => {
     const original = new AggregateError([Object.assign(new Error("in"), { code: "E1" })], "several", {
       cause: retryAfter(new RangeError("deep"), 7, "no_worker"),
     });
-    const revived = fromWire(JSON.parse(JSON.stringify(toWire(original)))) as AggregateError;
-    expect(revived).toBeInstanceOf(AggregateError);
-    expect(revived.errors[0]).toBeInstanceOf(Error);
-    expect(revived.errors[0]).toMatchObject({ name: "Error", message: "in", code: "E1" });
-    expect(revived.cause).toMatchObject({ name: "RetryableError", retryClass: "no_worker" });
-    expect((revived.cause as { retryDelay(): number }).retryDelay()).toBe(7);
-    expect(toWire(revived)).toStrictEqual(toWire(original));
-    expect("retryNever" in revived).toBe(false);
+    const restored = fromWire(JSON.parse(JSON.stringify(toWire(original)))) as AggregateError;
+    expect(restored).toBeInstanceOf(AggregateError);
+    expect(restored.errors[0]).toBeInstanceOf(Error);
+    expect(restored.errors[0]).toMatchObject({ name: "Error", message: "in", code: "E1" });
+    expect(restored.cause).toMatchObject({ name: "RetryableError", retryClass: "no_worker" });
+    expect((restored.cause as { retryDelay(): number }).retryDelay()).toBe(7);
+    expect(toWire(restored)).toStrictEqual(toWire(original));
+    expect("retryNever" in restored).toBe(false);
   });
 
-  test("a plain error states nothing afterwards either", () => {
-    const revived = fromWire(toWire(new Error("plain")));
-    expect(revived).not.toHaveProperty("retryDelay");
-    expect(revived).not.toHaveProperty("cause");
-    expect(revived).not.toHaveProperty("code");
-    expect(intentOf(revived)).toEqual({ kind: "unclassified" });
+  test("a plain error still states nothing", () => {
+    const restored = fromWire(toWire(new Error("plain")));
+    expect(restored).not.toHaveProperty("retryDelay");
+    expect(restored).not.toHaveProperty("cause");
+    expect(restored).not.toHaveProperty("code");
+    expect(intentOf(restored)).toEqual({ kind: "unclassified" });
   });
 
-  test("anything that is no error becomes one that is tried again, never an exception", () => {
+  test("any other value becomes a retryable error and never throws", () => {
     fc.assert(
       fc.property(fc.jsonValue(), (json) => {
-        const revived = fromWire(json);
-        expect(revived).toBeInstanceOf(Error);
-        expect(intentOf(revived)).toEqual({ kind: "unclassified" });
+        const restored = fromWire(json);
+        expect(restored).toBeInstanceOf(Error);
+        expect(intentOf(restored)).toEqual({ kind: "unclassified" });
       }),
     );
     expect(fromWire("it broke").message).toBe("it broke");
@@ -183,7 +183,7 @@ describe("fromWire", () => {
 });
 
 describe("JSON.stringify of the error itself", () => {
-  test("keeps the intent of an error that states it, also inside a message", () => {
+  test("keeps the intent of an error that states it, also when nested", () => {
     const error = retryAfter(new Error("x"), 500, "lock_busy");
     const message = JSON.parse(JSON.stringify({ job: "j1", error, fatal: permanent("y") }));
     expect(intentOf(message.error)).toEqual({ kind: "retry", delayMs: 500, retryClass: "lock_busy" });
@@ -194,9 +194,9 @@ describe("JSON.stringify of the error itself", () => {
 });
 
 describe("another process", () => {
-  test("reads, wraps, re-throws and sends back; the intent is the same", async () => {
+  test("reads, wraps, re-throws and returns the same intent", async () => {
     const errors = fc.sample(anyStatement, { numRuns: 200, seed: 1 });
-    // Every other one is not prepared for the journey at all.
+    // Every other error is sent without `toWire`.
     const lines = errors.map((error, index) =>
       JSON.stringify(index % 2 === 0 ? error : toWire(new Error("outer", { cause: error }))),
     );

@@ -12,7 +12,7 @@ import {
 } from "../../../src/core/retry/intent.ts";
 import { anyClass, anyDelayMs, anyStatement, anyWrappings, WRAPPINGS, wrapAll } from "./arbitraries.ts";
 
-// A second copy of the package, as two versions in one dependency tree: nothing in it is identical to ours.
+// A second copy of the package, as with two versions in one dependency tree.
 const COPY_PATH = "../../../src/core/retry/intent.ts?copy=2";
 const copy: typeof import("../../../src/core/retry/intent.ts") = await import(/* @vite-ignore */ COPY_PATH);
 
@@ -36,14 +36,14 @@ describe("retryAfter", () => {
     expect("cause" in error).toBe(false);
   });
 
-  test("wraps what is no error, and keeps it", () => {
+  test("wraps other values as the cause", () => {
     expect(retryAfter("run lock busy", 1)).toMatchObject({ message: "run lock busy", cause: "run lock busy" });
     expect(retryAfter(Symbol("odd"), 1).message).toBe("Symbol(odd)");
     expect(retryAfter({ status: 503 }, 1).message).toBe("error without a message");
     expect(retryAfter(() => 1, 1).message).toBe("a function was thrown");
   });
 
-  test("a long message stays whole in memory", () => {
+  test("keeps long messages in memory", () => {
     expect(retryAfter(new Error("x".repeat(100_000)), 1).message).toHaveLength(100_000);
   });
 
@@ -64,7 +64,7 @@ describe("retryAfter", () => {
     expect(retryClassOf(retryAfter(new Error("x"), 1))).toBe("unclassified");
   });
 
-  test("logs show what it states, and no machinery", () => {
+  test("logs show the statement and no methods", () => {
     expect(Object.keys(retryAfter(new Error("x"), 1))).toEqual(["retryDelayMs", "retryClass"]);
     expect(Object.keys(permanent(new Error("x")))).toEqual(["retryNever"]);
   });
@@ -78,7 +78,7 @@ describe("retryAfter", () => {
 });
 
 describe("permanent", () => {
-  test("wraps an error, and is the only way to say never again", () => {
+  test("wraps an error and marks it permanent", () => {
     const cause = new Error("invalid transition");
     const error = permanent(cause);
     expect(error).toMatchObject({ name: "PermanentError", message: "invalid transition", retryNever: true });
@@ -152,7 +152,7 @@ describe("reading by shape", () => {
     expect(intentOf(broken)).toEqual({ kind: "retry", delayMs: 9, retryClass: "no_worker" });
   });
 
-  test("a class that we do not know is still a retry", () => {
+  test("an unknown class is still a retry", () => {
     const newer = { retryDelayMs: 5, retryClass: "quota_exceeded" };
     expect(intentOf(newer)).toEqual({ kind: "retry", delayMs: 5, retryClass: "unclassified" });
   });
@@ -166,7 +166,7 @@ describe("reading by shape", () => {
 describe("the outermost statement wins", () => {
   const inner = new Error("inner");
 
-  test("whoever wraps may overrule", () => {
+  test("the wrapper overrides the inner error", () => {
     expect(isPermanent(permanent(retryAfter(inner, 5)))).toBe(true);
     expect(isPermanent(retryAfter(permanent(inner), 5))).toBe(false);
     expect(intentOf(retryAfter(retryAfter(inner, 5, "lock_busy"), 9, "no_worker"))).toEqual({
@@ -189,7 +189,7 @@ describe("the outermost statement wins", () => {
     expect(isPermanent(new AggregateError([...members, permanent(inner)]))).toBe(false);
   });
 
-  test("one error that says both says never again; its delay can still be read", () => {
+  test("`retryNever` wins over a delay on the same error; the delay is still readable", () => {
     const both = { retryNever: true, retryDelayMs: 5 };
     expect(isPermanent(both)).toBe(true);
     expect(retryDelay(both)).toBe(5);
@@ -202,7 +202,7 @@ describe("the outermost statement wins", () => {
 });
 
 describe("intent survives", () => {
-  test("the second copy is really another one", () => {
+  test("the second copy is a separate module", () => {
     expect(copy.retryAfter).not.toBe(retryAfter);
   });
 
@@ -223,7 +223,7 @@ describe("intent survives", () => {
     await fc.assert(property, { numRuns: 300 });
   });
 
-  test("being made by another copy", () => {
+  test("creation by another copy", () => {
     fc.assert(
       fc.property(anyDelayMs, anyClass, (delayMs, retryClass) => {
         const foreign = new Error("outer", { cause: copy.retryAfter(new Error("x"), delayMs, retryClass) });

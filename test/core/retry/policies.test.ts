@@ -43,7 +43,7 @@ describe("the interval of each policy", () => {
     expect(interval(policy, 7, Number.POSITIVE_INFINITY)).toEqual({ loMs: 1_000, hiMs: 30_000 });
   });
 
-  test("a senseless attempt is the nearest sensible one", () => {
+  test("clamps invalid attempts", () => {
     const policy = parsePolicy("full:1s:30s");
     for (const attempt of [0, -3, Number.NaN, 1.9]) expect(interval(policy, attempt).hiMs).toBe(2_000);
     expect(interval(policy, 2.9).hiMs).toBe(4_000);
@@ -82,9 +82,9 @@ describe("the next delay", () => {
     [0, "loMs"],
     [1, "hiMs"],
     [Number.POSITIVE_INFINITY, "hiMs"],
-  ] as const)("stays inside when chance says %d: the end is %s", (chance, end) => {
+  ] as const)("stays inside when the random number is %d: the end is %s", (random, end) => {
     for (const policy of JITTERED.map(parsePolicy)) {
-      expect(nextDelay(policy, 3, () => chance)).toBe(interval(policy, 3)[end]);
+      expect(nextDelay(policy, 3, () => random)).toBe(interval(policy, 3)[end]);
     }
   });
 
@@ -100,7 +100,7 @@ describe("the next delay", () => {
     for (const count of counts.values()) expect(Math.abs(count - 1_000)).toBeLessThan(150);
   });
 
-  test("a floor moves the lower end and does not heap delays up on itself", () => {
+  test("a floor moves the lower end without collecting delays there", () => {
     const policy = parsePolicy("full:1s:30s:1500ms");
     const random = seeded(2);
     const delays = Array.from({ length: 10_000 }, () => nextDelay(policy, 1, random));
@@ -109,14 +109,14 @@ describe("the next delay", () => {
     expect(Math.min(...delays)).toBeGreaterThanOrEqual(1_500);
   });
 
-  test("fixed asks chance for nothing", () => {
+  test("fixed draws no random number", () => {
     const refuse = () => {
-      throw new Error("chance was asked");
+      throw new Error("drew a random number");
     };
     expect(nextDelay(parsePolicy("fixed:500ms"), 3, refuse)).toBe(500);
   });
 
-  test("the founding helper, to the letter: min(base·2^attempt + jitter, max)", () => {
+  test("capped_exponential equals the baseline helper: min(base·2^attempt + jitter, max)", () => {
     const policy = parsePolicy("capped_exponential:1s:16200ms:500ms");
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 40 }), anyUnit, (attempt, unit) => {
@@ -128,7 +128,7 @@ describe("the next delay", () => {
 });
 
 describe("the cap", () => {
-  test("L9: the founding helper collapses there, that is its documented weakness", () => {
+  test("L9: the baseline helper collapses there, its documented weakness", () => {
     const policy = parsePolicy(FOUNDING_HELPER);
     const random = seeded(3);
     for (const attempt of [5, 6, 100, 1e9]) {
@@ -161,7 +161,7 @@ describe("the cap", () => {
     expect(fullest).toBeLessThan(text.startsWith("decorrelated") ? 250 : 150);
   });
 
-  test("L11: a thousand clients are not told the same", () => {
+  test("L11: a thousand clients get different delays", () => {
     const policy = parsePolicy("bounded:5s:0.5");
     const random = seeded(5);
     expect(new Set(Array.from({ length: 1_000 }, () => nextDelay(policy, 1, random))).size).toBeGreaterThan(500);
@@ -221,7 +221,7 @@ describe("the config syntax", () => {
     expect(() => parsePolicy(text)).toThrow(message);
   });
 
-  test("does not repeat megabytes of bad input", () => {
+  test("shortens bad input in errors", () => {
     for (const text of ["x".repeat(1e6), `fixed:${"9".repeat(1e6)}`]) {
       const message = messageOf(() => parsePolicy(text));
       expect(message).toContain("fixed:500ms");

@@ -26,7 +26,7 @@ test("the default numbers", () => {
   expect(DEFAULT_BUS_LIMITS).toEqual({ parkAfterMs: 2_000, poisonMax: 3, poisonDelayMs: 5_000 });
 });
 
-test("the founding numbers", () => {
+test("the baseline numbers", () => {
   expect(written(BASELINE_RETRY)).toEqual({
     poison: "fixed:5s, 3",
     unclassified: "capped_exponential:1s:30s:500ms, 8",
@@ -48,7 +48,7 @@ describe("one policy per class", () => {
     expect(interval(DEFAULT_RETRY.safety_unavailable.policy, 1_000).hiMs).toBe(30_000);
   });
 
-  test("L9: none of the defaults for a herd collapses, however long it lasts", () => {
+  test("L9: no default for a thundering herd collapses, on any attempt", () => {
     for (const retryClass of RETRY_CLASSES) {
       if (retryClass === "poison") continue;
       const { loMs, hiMs } = interval(DEFAULT_RETRY[retryClass].policy, 1_000);
@@ -57,7 +57,7 @@ describe("one policy per class", () => {
   });
 });
 
-test("nobody can change the tables for everybody", () => {
+test("the tables are frozen", () => {
   for (const table of [DEFAULT_RETRY, BASELINE_RETRY]) {
     for (const rule of Object.values(table)) {
       for (const part of [table, rule, rule.policy, rule.budget]) expect(Object.isFrozen(part)).toBe(true);

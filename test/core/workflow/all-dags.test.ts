@@ -7,10 +7,10 @@ import { planByHand } from "./enumerate-plan.ts";
 import { type Engine, walk } from "./reference-walk.ts";
 
 /**
- * Every moment of every small workflow: what the engine says of it, and what a plain reading of the rules says
- * (`run-reference.ts`), which shares no code with it.
+ * Compares the engine with a reference implementation (`run-reference.ts`), which shares no code with it, in every
+ * state of all small workflows.
  */
-describe("the engine and the plain reading of the rules agree", () => {
+describe("the engine and the reference agree", () => {
   it.each([
     { about: "all 64 graphs of 4 steps, done, failed or failed and carried on", cases: plainCases, count: 5_184 },
     { about: "arms, handlers, joins and conditions among 3 steps", cases: mixedCases, count: 14_376 },
@@ -23,41 +23,41 @@ describe("the engine and the plain reading of the rules agree", () => {
   });
 });
 
-describe("an engine that is wrong is found out", () => {
+describe("the comparison detects a wrong engine", () => {
   it.each<{ readonly about: string; readonly cases: () => Iterable<Case>; readonly engine: Engine }>([
-    { about: "begins a step one dependency early", cases: plainCases, engine: withSteps(oneDependencyLess) },
-    { about: "forgets that skips are passed on", cases: someCases, engine: forgetsSkips },
-    { about: "lets failures pass", cases: plainCases, engine: withSteps(contentWithFailures) },
+    { about: "starts a step one dependency early", cases: plainCases, engine: withSteps(oneDependencyLess) },
+    { about: "does not propagate skips", cases: someCases, engine: forgetsSkips },
+    { about: "ignores failures", cases: plainCases, engine: withSteps(contentWithFailures) },
     { about: "leaves jobs open when the run ends", cases: plainCases, engine: leavesOpen },
     {
-      about: "runs handlers whatever happened",
+      about: "always runs handlers",
       cases: someCases,
       engine: withSteps((step) => ({ ...step, handles: [] })),
     },
     { about: "takes both arms", cases: someCases, engine: withSteps((step) => ({ ...step, arms: [] })) },
-    { about: "is content with one branch less", cases: someCases, engine: withSteps(oneBranchLess) },
-    { about: "opens more children than it may", cases: rareCases, engine: withSteps(widerFan) },
-    { about: "asks once what is to be asked for each item", cases: rareCases, engine: withSteps(askedOnce) },
-    { about: "does a branch once that has a list", cases: rareCases, engine: withSteps(branchOnce) },
+    { about: "requires one branch less", cases: someCases, engine: withSteps(oneBranchLess) },
+    { about: "opens too many children", cases: rareCases, engine: withSteps(widerFan) },
+    { about: "evaluates an item condition once", cases: rareCases, engine: withSteps(askedOnce) },
+    { about: "runs a repeated branch once", cases: rareCases, engine: withSteps(branchOnce) },
     {
-      about: "has no time for its parallel steps",
+      about: "ignores timeouts of parallel steps",
       cases: someCases,
       engine: withSteps((step) => ({ ...step, timeoutMs: null })),
     },
-    { about: "takes only the first of several ends", cases: plainCases, engine: takesOnlyFirst },
-    { about: "makes a job a second time", cases: plainCases, engine: startsAgain },
+    { about: "applies only the first of several ends", cases: plainCases, engine: takesOnlyFirst },
+    { about: "creates a job twice", cases: plainCases, engine: startsAgain },
   ])("that $about", ({ cases, engine }) => {
     expect(firstProblem(cases(), engine)).not.toBeNull();
   });
 });
 
-describe("the compiler and the plan made by hand agree", () => {
-  it("on what hangs on what, in every way in which three steps can be related", () => {
+describe("the compiler and the handmade plan agree", () => {
+  it("on dependencies, for every relation between three steps", () => {
     let compared = 0;
     for (const { workflow, name } of [...someCases(), ...rareCases()]) {
       if (/fail|denied|timeout|cancelled|now/.test(name)) continue;
       const compiled = compileWorkflow(documentOf(workflow));
-      // A step that can never run is refused; that is for the compiler's own tests.
+      // Unreachable steps are rejected; the compiler's own tests cover that.
       if (compiled.kind === "bad") {
         expect(`${name}: ${compiled.problems.join("; ")}`).toMatch(/unreachable|itself|cannot be a branch/);
         continue;
@@ -69,7 +69,7 @@ describe("the compiler and the plan made by hand agree", () => {
   });
 });
 
-/** What of a plan does not have to be evaluated. */
+/** The parts of a plan that need no evaluation. */
 function shapeOf({ steps }: Plan): object {
   return Object.fromEntries(
     [...steps].map(([id, { act, dependsOn, dependents, branchOf, handles, arms, onError, forEach }]) => [
@@ -105,7 +105,7 @@ function firstProblem(cases: Iterable<Case>, engine: Engine): string | null {
   return null;
 }
 
-/** The engine, working from a plan that somebody has changed. */
+/** The engine on a modified plan. */
 function withSteps(change: (step: PlanStep) => PlanStep): Engine {
   return (plan, ...rest) => {
     const steps = new Map([...plan.steps].map(([id, step]) => [id, change(step)]));

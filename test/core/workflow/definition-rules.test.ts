@@ -18,7 +18,7 @@ const question = (chosen: unknown, otherwise: unknown = []) => ({
   else: otherwise,
 });
 
-describe("what steps say of each other is checked", () => {
+describe("checks rules across steps", () => {
   const parallel = { type: "parallel", branches: ["b"] };
   test.each<Case>([
     [
@@ -56,7 +56,7 @@ describe("what steps say of each other is checked", () => {
       "steps.a: `a` depends on `h`, which depends on `a`; remove one of these dependencies",
     ],
     [
-      "two cycles, and one who waits for both",
+      "two cycles and a step after both",
       {
         a: { ...W, depends_on: ["b"] },
         b: { ...W, depends_on: ["a"] },
@@ -72,7 +72,7 @@ describe("what steps say of each other is checked", () => {
       "steps.b.depends_on: branches start with `a`; set `depends_on` there",
     ],
     [
-      "a branch that somebody depends on",
+      "a dependency on a branch",
       { a: parallel, b: W, c: { ...W, depends_on: ["b"] } },
       "steps.c.depends_on[0]: `b` is a branch of `a`; depend on `a`",
     ],
@@ -123,7 +123,7 @@ describe("what steps say of each other is checked", () => {
       "steps.b.output_path: conflicts with the `output_path` of `a` (`x.y`)",
     ],
     [
-      "reading who is not before",
+      "reading a step that is not an ancestor",
       { a: W, b: { ...W, input: IN("steps.a.output") } },
       "steps.b.input: reads `steps.a`, which does not precede this step; add it to `depends_on`",
     ],
@@ -133,7 +133,7 @@ describe("what steps say of each other is checked", () => {
       "steps.a.input: reads `steps.a`, which is this step",
     ],
     [
-      "reading nobody",
+      "reading an unknown step",
       { fetch: W, b: { ...W, depends_on: ["fetch"], condition: "steps.fetsh.output" } },
       "steps.b.condition: reads `steps.fetsh`: unknown step; did you mean `fetch`?",
     ],
@@ -143,13 +143,13 @@ describe("what steps say of each other is checked", () => {
       'steps.b.input: reads `steps.my`: unknown step; write `steps["my-step"]` for an id with `-`',
     ],
     [
-      "context that nobody writes",
+      "context without a writer",
       { a: { ...W, output_path: "order.id" }, b: { ...W, depends_on: ["a"], input: IN("context.ordr.id") } },
       "steps.b.input: reads `context.ordr`, which is not the `output_path` of an earlier step; did you mean `order`?",
     ],
   ])("%s", (_what, steps, ...problems) => check(steps, problems));
 
-  test("the output of the run may read every step, and nothing else", () => {
+  test("the run output may read every step and nothing else", () => {
     const of = (output: unknown) => compileWorkflow({ id: "w", steps: { a: { ...W, output_path: "x" } }, output });
     expect(of({ a: IN("steps.a.output"), x: IN("context.x") }).kind).toBe("ok");
     expect(of(IN("steps.b.output"))).toEqual({
@@ -159,7 +159,7 @@ describe("what steps say of each other is checked", () => {
     expect(of(IN("item")).kind).toBe("bad");
   });
 
-  test("one step is not a reason to be silent about the others", () => {
+  test("reports problems of several steps", () => {
     check({ a: { topic: 7 }, b: { ...W, depends_on: ["a", "c"] }, c: { ...W, depends_on: ["b"] } }, [
       "steps.a.topic: must be tokens of letters, digits, `_` and `-` joined by dots, at most 128 characters, such as `demo.echo`, got 7",
       "steps.b: `b` depends on `c`, which depends on `b`; remove one of these dependencies",

@@ -10,7 +10,7 @@ function check(steps: unknown, problems: readonly unknown[]): void {
   expect(compileWorkflow({ id: "w", steps })).toEqual({ kind: "bad", problems });
 }
 
-describe("what a step says is checked", () => {
+describe("checks a step", () => {
   test.each<Case>([
     ["no steps", {}, "steps: must have at least one step"],
     [

@@ -19,7 +19,7 @@ const W = { topic: "demo.echo" };
 const THEN = "then";
 
 describe("a definition", () => {
-  test("becomes a plan, with defaults", () => {
+  test("compiles to a plan with defaults", () => {
     const plan = planOf({ fetch: W }, { name: "N", timeout_sec: 1.5 });
     expect(plan).toMatchObject({ id: "w", name: "N", timeoutMs: 1_500, order: ["fetch"], output: null });
     const step = plan.steps.get("fetch");
@@ -39,7 +39,7 @@ describe("a definition", () => {
     expect(each?.input?.render({ item: 7, index: 0, run })).toEqual({ kind: "ok", value: 7 });
   });
 
-  test("says what each type of step does", () => {
+  test("compiles every step type", () => {
     const plan = planOf({
       ask: { type: "approval", reason: "why", allow_submitter: true, timeout_sec: 60 },
       test: { type: "condition", condition: "input.n > 1", [THEN]: "say" },
@@ -80,7 +80,7 @@ describe("a definition", () => {
     });
   });
 
-  test("a question can be asked for each item; then a step can need both of its arms", () => {
+  test("a condition can be evaluated per item; then a step can need both arms", () => {
     const ask = {
       type: "condition",
       condition: "item > index",
@@ -98,7 +98,7 @@ describe("a definition", () => {
     expect(plan.steps.get("which")?.forEach).toMatchObject({ parallelMax: 64 });
   });
 
-  test("the list of a parallel step is that of each of its branches", () => {
+  test("the `for_each` of a parallel step applies to its branches", () => {
     const list = { for_each: "input.items", max_parallel: 3, failure: { tolerate: 2 } };
     const plan = planOf({
       all: { type: "parallel", branches: ["one", "two"], join: "any", timeout_sec: 5, ...list },
@@ -116,7 +116,7 @@ describe("a definition", () => {
     expect(plan.steps.get("one")?.input?.render({ item: 7, index: 0, run })).toEqual({ kind: "ok", value: 7 });
   });
 
-  test("knows who comes before and after whom", () => {
+  test("derives dependencies and dependents", () => {
     const plan = planOf({
       last: { ...W, depends_on: ["all"], input: "$" + "{steps.one.output}" },
       first: { ...W, on_error: "mend" },
@@ -131,7 +131,7 @@ describe("a definition", () => {
     expect([...(plan.steps.get("one")?.ancestors ?? [])]).toEqual(["all", "first"]);
   });
 
-  test("the examples are all good, and one of them has every type of step", () => {
+  test("the examples are valid and cover every step type", () => {
     const folder = new URL("../../../examples/workflows/", import.meta.url);
     const files = readdirSync(folder).filter((name) => name.endsWith(".yaml"));
     expect(files).toEqual(["approval-first.yaml", "every-step.yaml", "fan-out.yaml", "greet.yaml", "three-steps.yaml"]);
@@ -152,7 +152,7 @@ describe("a definition as text", () => {
     return read.kind === "bad" ? read.problems : [];
   };
 
-  test("all problems at once, each with its line, column, path and the right name", () => {
+  test("reports all problems with line, column, path and suggestion", () => {
     const text = [
       "id: w",
       "steps:",
@@ -171,7 +171,7 @@ describe("a definition as text", () => {
     ]);
   });
 
-  test("what is wrong with the list of a parallel step is said once, where it is written", () => {
+  test("reports problems of a parallel step's list once, where it is written", () => {
     const text = [
       "id: w",
       "steps:",
@@ -221,7 +221,7 @@ describe("a definition as text", () => {
     expect(problems(text)).toEqual([problem]);
   });
 
-  /** The parser would end the whole process on some of these. */
+  /** The parser could crash the process on some of these. */
   test.each([
     ["brackets", "[".repeat(500_000)],
     ["brackets that seem to be closed", `["]",`.repeat(100_000)],
@@ -233,7 +233,7 @@ describe("a definition as text", () => {
     expect(problems(text)).toEqual([expect.stringMatching(/^w\.yaml: (is nested too deeply|has more than)/)]);
   });
 
-  test("an alias bomb is refused at once, and many keys are quickly compared", () => {
+  test("rejects an alias bomb, and compares many keys in linear time", () => {
     const lines = ["a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1]"];
     for (const [at, name] of [..."bcdefghij"].entries()) {
       lines.push(`${name}: &${name} [${Array.from({ length: 9 }, () => `*${"abcdefghi"[at]}`).join(", ")}]`);
@@ -243,7 +243,7 @@ describe("a definition as text", () => {
     expect(problems(keys).length).toBeGreaterThan(50);
   });
 
-  test("JSON is read as well, with tabs", () => {
+  test("accepts JSON with tabs", () => {
     const text = JSON.stringify({ id: "w", steps: { a: { topic: "demo.echo" } } }, null, "\t");
     expect(readWorkflow({ text, file: "w.json" })).toMatchObject({ kind: "ok", document: JSON.parse(text) });
   });
@@ -263,7 +263,7 @@ describe("documents from outside", () => {
     expect(compileWorkflow(document)).toEqual({ kind: "bad", problems: [problem] });
   });
 
-  test("names that mean something to JavaScript are names of nothing", () => {
+  test("rejects names inherited by JavaScript objects", () => {
     expect(problemsOf(JSON.parse('{"__proto__": {"topic": "x"}, "constructor": {"topic": "x"}}'))).toEqual([
       "steps.__proto__: is not allowed as a step id; choose another",
       "steps.constructor: is not allowed as a step id; choose another",

@@ -9,7 +9,7 @@ import type {
 } from "../../../src/core/workflow/definition/plan.ts";
 import { dependenciesOf, type RefStep, type RefWorkflow } from "../../../src/sim/reference/run-reference.ts";
 
-/** A plan made by hand: what the compiler makes of the same workflow must lead to the same runs. */
+/** A plan made by hand: the compiler's plan of the same workflow must lead to the same runs. */
 export function planByHand(workflow: RefWorkflow): Plan {
   return {
     id: "small",
@@ -48,7 +48,7 @@ function stepByHand(workflow: RefWorkflow, step: RefStep): PlanStep {
   };
 }
 
-/** What a `parallel` step has; nobody is late who does not wait for it. */
+/** Timeout of a `parallel` step; other steps have none. */
 export const PARALLEL_MS = 60_000;
 
 function forEachOf({ act, chosen, fan: own }: RefStep, around: RefStep | undefined): ForEach | null {

@@ -1,21 +1,21 @@
 import type { RefEnd, RefFan, RefStep, RefWorkflow } from "../../../src/sim/reference/run-reference.ts";
 
 /**
- * Small workflows, all of them. A workflow is drawn as a number for each pair of its steps (what the earlier one is to
- * the later one) and a mood for each step; steps stand in an order in which each comes after what it depends on.
+ * Enumerates small workflows: a relation for each pair of steps (earlier, later) and an outcome for each step. Steps
+ * are in topological order.
  */
 export interface Case {
   readonly name: string;
   readonly workflow: RefWorkflow;
-  /** How the job of a step ends; a child of a `for_each` has its own. */
+  /** How the step's job ends; children of a `for_each` have their own. */
   readonly ends: ReadonlyMap<string, RefEnd>;
 }
 
-/** What an earlier step is to a later one. */
+/** The relation of an earlier step to a later one. */
 export const RELATIONS = ["none", "dep", "then", "else", "handler", "branch"] as const;
 export type Relation = (typeof RELATIONS)[number];
 
-/** How a step turns out: `job` and `end` go together, all others are settled by the definition itself. */
+/** How a step turns out: `job` and `end` go together, all others follow from the definition. */
 export interface Mood {
   readonly name: string;
   readonly end: RefEnd;
@@ -41,7 +41,7 @@ const fan = (ends: readonly RefEnd[], parallelMax: number, isFailFast: boolean, 
   ...{ count: ends.length, parallelMax, isFailFast, failuresMax, ends },
 });
 
-/** For `for_each`, faults, and the rarer ends. */
+/** For `for_each`, faults and rare ends. */
 export const RARE_MOODS: readonly Mood[] = [
   { name: "ok", end: "ok", onError: "fail" },
   { name: "denied", end: "denied", onError: "fail" },
@@ -56,14 +56,14 @@ export const RARE_MOODS: readonly Mood[] = [
   { name: "tolerant", end: "ok", onError: "fail", fan: fan(["timeout", "ok"], 9, false, 1) },
 ];
 
-/** The pairs of so many steps: earlier, later. */
+/** All pairs of steps: earlier, later. */
 export const pairsOf = (size: number): readonly (readonly [number, number])[] => PAIRS[size] ?? [];
 
 const PAIRS = [0, 1, 2, 3, 4].map((size) =>
   Array.from({ length: size }, (_, later) => Array.from({ length: later }, (__, i) => [i, later] as const)).flat(),
 );
 
-/** All ways to choose one of `choices` so many times, each as a list of them. */
+/** All sequences of `choices` of the given length. */
 export function* product<T>(choices: readonly T[], times: number): Generator<readonly T[]> {
   if (times === 0) {
     yield [];
@@ -72,7 +72,7 @@ export function* product<T>(choices: readonly T[], times: number): Generator<rea
   for (const rest of product(choices, times - 1)) for (const choice of choices) yield [...rest, choice];
 }
 
-/** Null where the rules of definitions do not let such a workflow be. */
+/** Null if the definition rules exclude the workflow. */
 export function caseOf(relations: readonly Relation[], moods: readonly Mood[], isThen = true): Case | null {
   const ids = moods.map((_, index) => "abcdef"[index] ?? "");
   const pairs = pairsOf(moods.length);
@@ -95,7 +95,7 @@ export function caseOf(relations: readonly Relation[], moods: readonly Mood[], i
     const isBranch = before(index, "branch").length > 0;
     const isSpoilt = isBranch && (step?.onError !== "fail" || isBranchOfMore(index, before, related));
     if (step === null || isSpoilt) return null;
-    // The list is said of the `parallel` step.
+    // The `parallel` step declares the list.
     steps.push(around?.fan ? { ...step, fan: null } : step);
     if (!mood.fan) ends.set(step.id, mood.end);
     for (const [child, end] of mood.fan?.ends.entries() ?? []) ends.set(`${step.id}.${child}`, end);
@@ -104,7 +104,7 @@ export function caseOf(relations: readonly Relation[], moods: readonly Mood[], i
   return { name, workflow: { steps }, ends };
 }
 
-/** A branch of a `parallel` step with a list: all its children end as it would, or else as the list says. */
+/** A branch of a `parallel` step with a list: all children end alike, or as the list says. */
 function ofList(mood: Mood, list: NonNullable<Mood["fan"]>, branches: readonly string[]): Mood | null {
   if (mood.fan || branches.length > 0) return null;
   return { ...mood, fan: { ...list, ends: list.ends.map((end) => (mood.end === "ok" ? end : mood.end)) } };
@@ -122,7 +122,7 @@ function stepOf(
   const isParallel = (branches?.length ?? 0) > 0;
   const handler = handlers?.[0];
   if ((handlers?.length ?? 0) > 1 || (isChoice && isParallel)) return null;
-  // What a choice says is its own mood: its job has none.
+  // The outcome of a choice is its own; it has no job.
   if ((isChoice || isParallel) && mood.isInstant) return null;
   if (isChoice && (mood.when !== undefined || !["ok", "fail"].includes(mood.end))) return null;
   if (isParallel && mood.end !== "ok") return null;
@@ -136,21 +136,21 @@ function stepOf(
     arms: isChoice ? bothArms(then ?? [], otherwise ?? []) : {},
     chosen: mood.fan && isChoice ? chosenBy(mood.fan.ends, isThen) : mood.end === "fail" ? "fault" : armOf(isThen),
     branches: branches ?? [],
-    // `then` for choices, `all` for joins: the two questions of a case are asked together.
+    // `then` for choices, `all` for joins.
     need: isThen ? (branches?.length ?? 0) : 1,
     fan: isChoice ? null : (mood.fan ?? null),
   };
 }
 
 const armOf = (isThen: boolean): string => (isThen ? "then" : "else");
-/** What children would come to, items choose by. */
+/** Items choose by the outcome their children would have. */
 const chosenBy = (ends: readonly RefEnd[], isThen: boolean): readonly string[] =>
   ends.map((end) => armOf((end === "ok") === isThen));
 
 const bothArms = (...ids: readonly (readonly string[])[]): RefStep["arms"] =>
   Object.fromEntries(["then", "else"].map((arm, index) => [arm, ids[index] ?? []]));
 
-/** A branch hangs on nothing but its one parallel step, and nothing hangs on it. */
+/** A branch depends only on its `parallel` step, and nothing depends on it. */
 function isBranchOfMore(
   index: number,
   before: (index: number, relation: Relation) => readonly string[],
@@ -161,7 +161,7 @@ function isBranchOfMore(
   return others.some((relation) => before(index, relation).length + related(index, relation).length > 0);
 }
 
-/** The definition of it, as somebody would write it. */
+/** The definition as a user would write it. */
 export function documentOf({ steps }: RefWorkflow): Record<string, unknown> {
   return { id: "small", steps: Object.fromEntries(steps.map((step) => [step.id, documentOfStep(step)])) };
 }
@@ -206,21 +206,21 @@ function withoutEmpty(arms: Readonly<Record<string, readonly string[]>>): Record
   return Object.fromEntries(Object.entries(arms).filter(([, ids]) => ids.length > 0));
 }
 
-/** Every graph of four steps, with every way to end for each of them. */
+/** Every graph of four steps with every outcome of each. */
 export function* plainCases(): Generator<Case> {
   for (const relations of product(["none", "dep"] as const, pairsOf(4).length)) {
     for (const moods of product(PLAIN_MOODS, 4)) yield* context(caseOf(relations, moods));
   }
 }
 
-/** Every way in which three steps can be related. */
+/** Every relation between three steps. */
 export function* mixedCases(): Generator<Case> {
   for (const relations of product(RELATIONS, pairsOf(3).length)) {
     for (const moods of product(MOODS, 3)) yield* bothWays(relations, moods);
   }
 }
 
-/** Now and then one of them. */
+/** A sample of them. */
 export function* someCases(): Generator<Case> {
   let number = 0;
   for (const each of mixedCases()) {
@@ -229,7 +229,7 @@ export function* someCases(): Generator<Case> {
   }
 }
 
-/** All pairs, and some of the triples: there are hundreds of times as many. */
+/** All pairs, and some of the triples, which are hundreds of times as many. */
 export function* rareCases(): Generator<Case> {
   for (const relation of RELATIONS) {
     for (const moods of product(RARE_MOODS, 2)) yield* bothWays([relation], moods);
@@ -252,6 +252,6 @@ function* bothWays(relations: readonly Relation[], moods: readonly Mood[]): Gene
 
 const context = (found: Case | null): readonly Case[] => (found === null ? [] : [found]);
 
-/** Prime to the number of triples, so that each is used as often as any other. */
+/** Coprime to the number of triples, so that each is used equally often. */
 const RARE_STRIDE = 7;
 const RARE_TIMES = 30;

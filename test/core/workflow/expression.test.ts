@@ -91,7 +91,7 @@ describe("an expression", () => {
     expect(evaluate(text, scope)).toMatch(problem);
   });
 
-  test("has type that is wanted", () => {
+  test("checks the type of the result", () => {
     expect(evaluate("1 + 1", {}, "boolean")).toBe("refused: has type `int`, but must be a boolean");
     expect(evaluate("input", { input: "yes" }, "boolean")).toBe("fault: is not a boolean");
     expect(evaluate("'abc'", {}, "list")).toBe("refused: has type `string`, but must be a list");
@@ -107,7 +107,7 @@ describe("an expression", () => {
     expect(new Expressions().compile("input.items.map(item, item.sku)", false).kind).toBe("bad");
   });
 
-  test("says what it reads without being evaluated", () => {
+  test("reports its reads without evaluation", () => {
     expect(refsOf('steps.a.output.steps + steps["b-c"].output')).toEqual({
       steps: ["a", "b-c"],
       input: false,
@@ -115,11 +115,11 @@ describe("an expression", () => {
     });
     expect(refsOf("has(steps.a.output.x) ? input.y : context.z")).toEqual({ steps: ["a"], input: true, context: true });
     expect(refsOf("[1].map(x, x + steps.c.output)").steps).toEqual(["c"]);
-    // A text is no reading.
+    // A string literal is not a read.
     expect(refsOf("'steps.a.output input'")).toEqual({ steps: [], input: false, context: false });
   });
 
-  test("takes bounded time and room, whatever it says", () => {
+  test("is bounded in time and size", () => {
     const many = Array.from({ length: 8_000 }, (_, n) => n);
     const over = "fault: the expression exceeded the limit of 400000 evaluation steps";
     expect(evaluate("input.all(x, input.all(y, input.exists(z, z == x + y)))", { input: many })).toBe(over);
@@ -135,7 +135,7 @@ describe("an expression", () => {
 });
 
 describe("a template", () => {
-  test("that is one expression keeps the type of any value", () => {
+  test("a single expression keeps the type of its value", () => {
     fc.assert(
       fc.property(fc.jsonValue(), (value) => {
         const plain = JSON.parse(JSON.stringify(value)) as unknown;
@@ -145,7 +145,7 @@ describe("a template", () => {
     );
   });
 
-  test("puts values into text as text, other than texts as JSON", () => {
+  test("inserts strings as they are and other values as JSON", () => {
     fc.assert(
       fc.property(fc.jsonValue(), (value) => {
         const plain = JSON.parse(JSON.stringify(value)) as unknown;
@@ -155,7 +155,7 @@ describe("a template", () => {
     );
   });
 
-  test("without an expression is what it is, once what looks like one is escaped", () => {
+  test("without an expression is constant; `$${` is an escape", () => {
     const signs = fc.string({ unit: fc.constantFrom("$", "{", "}", "a", "'") });
     fc.assert(
       fc.property(signs, (text) => {
@@ -177,7 +177,7 @@ describe("a template", () => {
     expect(render(source)).toEqual(value);
   });
 
-  test("says where it is wrong", () => {
+  test("reports the path of a problem", () => {
     expect(render({ a: [1, "${input.x"] })).toEqual([
       { at: ["a", 1], text: "has an unclosed `${`; write `$${` for a literal one" },
     ]);
@@ -193,7 +193,7 @@ describe("a template", () => {
     expect(render(deep)).toEqual([{ at: Array.from({ length: 33 }, () => 0), text: "is nested more than 32 deep" }]);
   });
 
-  test("counts the steps and the size of all its parts together", () => {
+  test("shares one budget between all its parts", () => {
     const input = Array.from({ length: 5_000 }, (_, n) => n);
     const part = "${input.all(x, x >= 0)}";
     expect(

@@ -2,15 +2,15 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { compileWorkflow } from "../../../src/core/workflow/definition/compile.ts";
 
-/** Links lead forward, so that nothing depends on itself. */
+/** Links point forward, so that there are no cycles. */
 interface Step {
   readonly isQuestion: boolean;
-  /** It is asked for each item of a list. */
+  /** Evaluated for each item of a list. */
   readonly isEach: boolean;
   readonly dependsOn: readonly number[];
   readonly yes: readonly number[];
   readonly no: readonly number[];
-  /** A later step, or null for the other two. */
+  /** A later step, or null. */
   readonly handler: number | null;
   readonly goesOn: boolean;
 }
@@ -47,12 +47,12 @@ function documentOf(all: readonly Step[]) {
   return { id: "w", steps: Object.fromEntries(entries) };
 }
 
-/** What becomes of a step that runs. */
+/** The outcome of a step that runs. */
 type Fate = "fails" | "yes" | "no" | "both";
 const FATES: readonly Fate[] = ["fails", "yes", "no"];
 const fateOf = ({ isEach }: Step, fate: Fate): Fate => (isEach && fate === "no" ? "both" : fate);
 
-/** Which steps run, given what becomes of each: the rules one after the other. */
+/** Which steps run, given the outcome of each, by the rules in order. */
 function play(all: readonly Step[], fates: readonly Fate[]): ReadonlySet<number> {
   const ran = new Set<number>();
   const hasFailed = (at: number) => ran.has(at) && fates[at] === "fails";
@@ -82,7 +82,7 @@ function play(all: readonly Step[], fates: readonly Fate[]): ReadonlySet<number>
   return ran;
 }
 
-test("a step that is said never to run never does, whatever happens", () => {
+test("a step reported as unreachable never runs", () => {
   let named = 0;
   fc.assert(
     fc.property(steps, (all) => {

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { compileWorkflow } from "../../../src/core/workflow/definition/compile.ts";
 
-/** Steps in a random order of writing, each depending on some of those with a lower number. */
+/** Steps in random order, each depending on some with a lower number. */
 const dag = fc
   .array(fc.array(fc.nat(), { maxLength: 4 }), { minLength: 2, maxLength: 40 })
   .map((picks) => picks.map((some, at) => new Set(at === 0 ? [] : some.map((pick) => pick % at))))
@@ -17,7 +17,7 @@ function documentOf(before: readonly ReadonlySet<number>[], written: readonly nu
   return { id: "w", steps: Object.fromEntries(entries) };
 }
 
-test("every graph without a cycle is accepted: each step after all it depends on, else as written", () => {
+test("orders every acyclic graph topologically, else as written", () => {
   fc.assert(
     fc.property(dag, ([before, written]) => {
       const compiled = compileWorkflow(documentOf(before, written));
@@ -32,7 +32,7 @@ test("every graph without a cycle is accepted: each step after all it depends on
         const dependents = order.filter((other) => before[Number(other.slice(1))]?.has(at));
         expect(steps.get(id(at))?.dependents).toEqual(dependents);
       }
-      // Whoever was written earlier and comes later had to wait for something in between.
+      // A step that was written earlier but is ordered later depends on a step in between.
       for (const [place, name] of order.entries()) {
         const at = Number(name.slice(1));
         const next = order[place + 1];
@@ -44,7 +44,7 @@ test("every graph without a cycle is accepted: each step after all it depends on
   );
 });
 
-test("an edge back is always named as a cycle, and the cycle is one", () => {
+test("reports every back edge as a real cycle", () => {
   fc.assert(
     fc.property(dag, fc.nat(), fc.nat(), ([before, written], from, pick) => {
       const at = from % before.length;
@@ -68,7 +68,7 @@ test("an edge back is always named as a cycle, and the cycle is one", () => {
   );
 });
 
-test("256 steps in a row are no trouble", () => {
+test("accepts 256 steps in a row", () => {
   const before = Array.from({ length: 256 }, (_, at) => new Set(at === 0 ? [] : [at - 1]));
   const written = [...before.keys()].reverse();
   expect(compileWorkflow(documentOf(before, written)).kind).toBe("ok");

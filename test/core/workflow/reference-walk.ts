@@ -19,9 +19,9 @@ import type { Case } from "./enumerate.ts";
 import { PARALLEL_MS } from "./enumerate-plan.ts";
 
 /**
- * Walks the engine and the reference side by side through a case, over every order in which its jobs can end; and now and
- * then through a pause, through ends that come together, through a time that is up, and through a cancellation, alone or together with them. After each of them both must say the
- * same of every step, of every child, of the jobs that are out, and of the run.
+ * Walks the engine and the reference through a case in every order in which its jobs can end, with occasional pauses,
+ * simultaneous ends, timeouts and cancellations. After each event both must agree on every step, child, open job and
+ * the run.
  */
 export function walk(case_: Case, plan: Plan, engine: Engine): Walked {
   const walker = new Walker(case_, plan, engine);
@@ -32,12 +32,12 @@ export function walk(case_: Case, plan: Plan, engine: Engine): Walked {
 export type Engine = typeof advance;
 
 export interface Walked {
-  /** How often the two were compared. */
+  /** Number of comparisons. */
   readonly moments: number;
   readonly problem: string | null;
 }
 
-/** The run as the engine has it, and the jobs that it has asked for. */
+/** The run of the engine and its requested jobs. */
 interface Life {
   readonly run: Run;
   readonly jobs: ReadonlyMap<string, "open" | "over">;
@@ -50,7 +50,7 @@ class Walker {
   readonly #plan: Plan;
   readonly #engine: Engine;
   readonly #values = new Values();
-  /** Where a walk has been: what is the same to the last word goes on in the same way. */
+  /** Visited states: equal states continue equally. */
   readonly #seen = new Set<string>();
   moments = 0;
   problem: string | null = null;
@@ -80,7 +80,7 @@ class Walker {
     this.#atLast(life, state, open);
   }
 
-  /** The time of the `parallel` steps that are at it is up: no sooner, and then at once. */
+  /** The deadline of the running `parallel` steps passes. */
   #late(life: Life, state: RefState): void {
     const { workflow } = this.#case;
     const ids = workflow.steps.filter(({ act }) => act === "parallel").map(({ id }) => id);
@@ -93,7 +93,7 @@ class Walker {
     if (this.#compare(late, after, "begin; late")) this.#first(late, after, "begin; late");
   }
 
-  /** What jobs came to counts, though the run is cancelled, or out of time, in the same breath. */
+  /** Job results count even if the run is cancelled or times out in the same batch. */
   #atLast(life: Life, state: RefState, jobs: readonly string[]): void {
     const { workflow } = this.#case;
     const ends = jobs.map((job) => ({ job, end: this.#case.ends.get(job) ?? ("ok" as const) }));
@@ -147,7 +147,7 @@ class Walker {
     if (this.#compare(paused, after, `${way}; resume`)) this.#first(paused, after, `${way}; resume`);
   }
 
-  /** On to the end, the first that is open always first. */
+  /** Continues to the end, oldest open job first. */
   #first(life: Life, state: RefState, path: string): void {
     const { workflow, ends } = this.#case;
     const [job] = openJobsOf(state, workflow);
@@ -159,18 +159,18 @@ class Walker {
     if (this.#compare(next, after, way)) this.#first(next, after, way);
   }
 
-  /** One moment: whatever the engine says is left to be done is done at once, as the flow does it. */
+  /** Repeats until the engine has no more work, as the engine's callers do. */
   #advance({ run, jobs }: Life, events: readonly RunEvent[], moment = MOMENT): Life {
     const ended = events.flatMap((event) => (event.kind === "job_ended" ? [jobOf(event.job)] : []));
     let life: Life = { run, jobs: new Map([...jobs].map(([job, is]) => [job, ended.includes(job) ? "over" : is])) };
-    let news = events;
+    let batch = events;
     for (let turn = 0; turn < TURNS_MAX; turn += 1) {
-      const advanced = this.#engine(this.#plan, life.run, news, this.#values, moment);
+      const advanced = this.#engine(this.#plan, life.run, batch, this.#values, moment);
       const { jobs: next, stopped } = this.#carryOut(life, advanced, ended);
       life = { run: advanced.run, jobs: next };
-      news = stopped;
+      batch = stopped;
       if (stopped.length === 0 && !advanced.hasMore) return life;
-      if (stopped.length === 0) news = [{ kind: "time" }];
+      if (stopped.length === 0) batch = [{ kind: "time" }];
     }
     this.problem ??= `${this.#case.name}: something is always left to be done`;
     return life;
@@ -269,7 +269,7 @@ const MOMENT = {
 };
 const LATE_MS = MOMENT.nowMs + PARALLEL_MS;
 const TURNS_MAX = 20;
-/** Of one case: children of two steps can end in thousands of orders. */
+/** Per case: children of two steps can end in thousands of orders. */
 const MOMENTS_MAX = process.env.CORDUM_SIM_SEEDS === undefined ? 300 : 15;
 
 const ORDER: RunRequest = {

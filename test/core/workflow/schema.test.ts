@@ -19,7 +19,7 @@ function refusalsOf(schema: unknown): readonly string[] {
 const fits = (schema: unknown, value: unknown) => problemsOf(schema, value).length === 0;
 
 describe("a schema", () => {
-  test("says what is wrong, and where", () => {
+  test("reports problems with their path", () => {
     const item = { type: "object", required: ["sku"], properties: { sku: { type: "string" }, n: { minimum: 1 } } };
     const schema = { type: "object", properties: { items: { type: "array", items: item } } };
     const items = [{ sku: "a" }, { sku: "b", n: 0 }, {}, { sku: 7 }];
@@ -63,7 +63,7 @@ describe("a schema", () => {
     for (const value of bad) expect([value, fits(schema, value)]).toEqual([value, false]);
   });
 
-  test("may speak of itself", () => {
+  test("may be recursive", () => {
     const tree = {
       type: "object",
       properties: { left: { $ref: "#" }, right: { $ref: "#/$defs/leaf" } },
@@ -73,7 +73,7 @@ describe("a schema", () => {
       "input.left.left.right: must be a number, got `x`",
     ]);
     expect(fits(tree, { left: { right: 1 } })).toBe(true);
-    // One that says nothing but itself never comes to an end.
+    // A schema that refers only to itself never terminates.
     expect(problemsOf({ $ref: "#" }, 1)).toEqual(["input: is nested more than 128 deep"]);
   });
 
@@ -110,8 +110,8 @@ describe("a schema", () => {
     expect(refusalsOf(schema)).toEqual([problem]);
   });
 
-  test("does bounded work, whatever the value", () => {
-    // In JavaScript this pattern takes longer than anybody waits.
+  test("is bounded for any value", () => {
+    // This pattern backtracks exponentially in JavaScript.
     expect(fits({ pattern: "^(a+)+$" }, `${"a".repeat(5_000)}!`)).toBe(false);
     const branching = { anyOf: [{ items: { $ref: "#" } }, { items: { $ref: "#" }, minItems: 1 }] };
     let value: unknown = "x";
@@ -125,7 +125,7 @@ describe("a schema", () => {
   });
 });
 
-/** The same keywords, as plainly as they can be said. */
+/** Reference implementation of the keywords. */
 function naive(schema: unknown, value: unknown): boolean {
   if (typeof schema === "boolean") return schema;
   const s = schema as {
@@ -168,7 +168,7 @@ function naive(schema: unknown, value: unknown): boolean {
   return Object.keys(s).every((keyword) => rules[keyword]?.());
 }
 
-test("agrees with the plain reading of every keyword", () => {
+test("agrees with the reference for every keyword", () => {
   const names = fc.constantFrom("a", "b");
   const scalar = fc.constantFrom<unknown>(null, true, 0, 1, 2.5, "", "ab");
   const { value } = fc.letrec<{ value: unknown }>((tie) => ({

@@ -61,7 +61,7 @@ export function advance(
     if (!isRunFinal(draft.run.state)) applyEvent(draft, event);
   }
   settleRun(draft);
-  const { notifications: told, blobs } = draft;
+  const { notifications, blobs } = draft;
   // Steps that started and were cancelled in the same decision get no job.
   const starts = draft.starts.filter(({ stepId }) => draft.stateOf(stepId) === "RUNNING");
   const stops = [
@@ -69,7 +69,7 @@ export function advance(
     ...childrenToStop(draft),
   ];
   const { run: next, page } = draft.finish();
-  return { run: next, page, starts, stops, notifications: told, blobs, hasMore: draft.hasMore };
+  return { run: next, page, starts, stops, notifications, blobs, hasMore: draft.hasMore };
 }
 
 function isEnding({ nowMs, run }: Draft, { kind }: RunEvent): boolean {

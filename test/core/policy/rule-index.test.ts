@@ -7,7 +7,7 @@ import { evaluate } from "../../../src/core/policy/evaluate.ts";
 import { explain } from "../../../src/core/policy/explain.ts";
 import { patternProblem, Topic } from "../../../src/core/policy/pattern.ts";
 import type { Bucket } from "../../../src/core/policy/rule-index.ts";
-import { CONDITIONS, readPlainly } from "./plain-reading.ts";
+import { CONDITIONS, referenceDecision } from "./reference-policy.ts";
 import { policy, REQUEST } from "./samples.ts";
 
 const token = fc.constantFrom("a", "b", "job");
@@ -49,7 +49,7 @@ const request: fc.Arbitrary<Partial<PolicyRequest>> = fc.record({
   input: fc.constantFrom(null, {}, { n: 1 }, { n: 2 }, { n: "many" }),
 });
 
-describe("evaluate, explain and a plain reading of the rules agree", () => {
+describe("evaluate, explain and the reference agree", () => {
   test("on any rules and any request", () => {
     const seen = new Map<string, number>();
     fc.assert(
@@ -57,7 +57,7 @@ describe("evaluate, explain and a plain reading of the rules agree", () => {
         const document = policy(rules);
         const snapshot = compile(document);
         const full = { ...REQUEST, ...parts };
-        const plain = readPlainly(document, full);
+        const plain = referenceDecision(document, full);
         const decision = evaluate(snapshot, full);
         expect({ ruleId: decision.ruleId, effect: decision.effect }).toEqual(plain);
         const explanation = explain(snapshot, full);
@@ -71,12 +71,12 @@ describe("evaluate, explain and a plain reading of the rules agree", () => {
       }),
       { numRuns: 2_000 },
     );
-    // Rules that hardly ever decide would prove nothing about what they decide.
+    // Rules that rarely decide would prove nothing.
     expect(seen.size).toBe(6);
     for (const count of seen.values()) expect(count).toBeGreaterThan(50);
   });
 
-  test("on rules that share everything but one part, whichever part that is", () => {
+  test("on rules that differ in a single part", () => {
     const parts: readonly ((index: number) => { readonly match: Match; readonly request: Partial<PolicyRequest> })[] = [
       (i) => ({ match: { topics: [`t${i}`] }, request: { topic: `t${i}` } }),
       (i) => ({ match: { topics: [`t${i}.*`] }, request: { topic: `t${i}.x` } }),
@@ -99,7 +99,7 @@ describe("evaluate, explain and a plain reading of the rules agree", () => {
       for (const index of indices) {
         const full = { ...REQUEST, topic: "same", org: "same", ...part(index).request };
         expect(evaluate(snapshot, full).ruleId).toBe(`r${index}`);
-        // The point of the index: of fifty rules only the one that can match is met.
+        // The index selects one candidate of fifty rules.
         expect(met(snapshot, full)).toBe(1);
       }
       expect(evaluate(snapshot, REQUEST).ruleId).toBeNull();
@@ -113,7 +113,7 @@ function met(snapshot: ReturnType<typeof compile>, full: PolicyRequest): number 
   return found.reduce((total, { plain, conditional }) => total + plain.length + conditional.length, 0);
 }
 
-/** Mostly left out: a rule that asks for ten things matches nothing. */
+/** Mostly absent: a rule with ten parts matches nothing. */
 function optional<T>(values: fc.Arbitrary<T>): fc.Arbitrary<T | undefined> {
   return fc.oneof({ weight: 4, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary: values });
 }

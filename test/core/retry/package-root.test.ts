@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import * as contract from "../../../src/core/retry/intent.ts";
 import * as root from "../../../src/index.ts";
 
-test("the root of the package has the three ways to state and read intent", () => {
+test("the package root exports retryAfter, retryDelay and permanent", () => {
   const manifest = JSON.parse(readFileSync(new URL("../../../package.json", import.meta.url), "utf8"));
   expect(manifest.exports["."]).toBe("./dist/index.js");
   expect(root.retryAfter).toBe(contract.retryAfter);

@@ -11,17 +11,17 @@ function refusal(org: string, origin?: Origin): string | null {
 
 const signedBy = (id: string | null): Origin => ({ kind: "arrived", bytes: new Uint8Array(), signedBy: id });
 
-test("who has signed speaks for the tenants that its entry names, and for no other", () => {
+test("a signed packet may submit for the tenants of its sender only", () => {
   expect(refusal("acme", signedBy("w1"))).toBeNull();
   expect(refusal("default", signedBy("w1"))).toContain("add the tenant to `cap.senders.w1.tenants`");
   expect(refusal("birch", signedBy("w1"))).toContain("sender `w1` may not submit for tenant `birch`");
 });
 
-test("one that is listed no more speaks for nobody", () => {
+test("a removed sender may submit for no tenant", () => {
   expect(refusal("acme", signedBy("w2"))).toContain("sender `w2`");
 });
 
-test("the sender id alone gives nothing, nor does our own signature, nor a packet that was kept", () => {
+test("a bare sender id, our own signature and a stored packet grant no tenant", () => {
   for (const origin of [undefined, signedBy(null), { kind: "kept", base64: "" } as const]) {
     expect(refusal("default", origin)).toBeNull();
     expect(refusal("acme", origin)).toContain("an unsigned packet may not submit for tenant `acme`");

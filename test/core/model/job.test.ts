@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { type Job, moveJob } from "../../../src/core/model/job.ts";
 
-/** Has everything that a job can have: a field that is missing here does not compile. */
+/** All fields of a job: a missing field does not compile. */
 const WHOLE: Required<Job> = {
   id: "j",
   org: "o",
@@ -24,7 +24,7 @@ const WHOLE: Required<Job> = {
   attempt: 1,
   dispatchedMs: 5,
   workerId: "w",
-  wait: { retryClass: "throttled", reason: "why", untilMs: 6, setBy: "somebody" },
+  wait: { retryClass: "throttled", reason: "why", untilMs: 6, setBy: "worker" },
   patience: { throttled: { count: 1, sinceMs: 1, waitedMs: 1 } } as unknown as Job["patience"],
   error: { name: "E", message: "m" },
   history: [{ atMs: 1, event: "failed", attempt: 1 }],
@@ -40,12 +40,12 @@ const WHOLE: Required<Job> = {
   step: { runId: "r", stepId: "s", kind: "worker" },
 };
 
-describe("a move", () => {
-  test("keeps everything that a job has, and waits for nothing any more", () => {
+describe("a transition", () => {
+  test("keeps all fields and clears the wait", () => {
     expect(moveJob(WHOLE, "RUNNING", 9)).toEqual({ ...WHOLE, state: "RUNNING", updatedMs: 9, wait: null });
   });
 
-  test("leaves the job that it came from alone, and gives it nothing that it had not", () => {
+  test("does not change the original job and adds no fields", () => {
     const { submittedBy: _, step: __, ...some } = WHOLE;
     const before = structuredClone(some);
     const moved = moveJob(some, "RUNNING", 9);

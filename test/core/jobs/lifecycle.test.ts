@@ -35,8 +35,8 @@ const fresh = (nowMs = 0): Job =>
 const scheduled = (): Job => decideSafety(fresh(), allow, at(1));
 const dispatched = (): Job => dispatchJob(scheduled(), at(2));
 
-describe("the table of legal moves", () => {
-  test("a state that is not final leads somewhere, and every state is reachable", () => {
+describe("legal transitions", () => {
+  test("open states have successors, and every state is reachable", () => {
     const reached = new Set<string>(["PENDING"]);
     for (const _ of JOB_STATES)
       for (const state of reached) for (const to of JOB_MOVES[state as Job["state"]]) reached.add(to);
@@ -44,12 +44,12 @@ describe("the table of legal moves", () => {
     expect(JOB_STATES.filter(isFinal)).toEqual(["SUCCEEDED", "FAILED", "CANCELLED", "TIMEOUT", "DENIED"]);
   });
 
-  test("L2: an illegal move is refused by name", () => {
+  test("L2: rejects an illegal transition", () => {
     const done = moveJob(dispatched(), "SUCCEEDED", 3);
     expect(() => moveJob(done, "FAILED", 4)).toThrow("job `j` cannot go from SUCCEEDED to FAILED");
   });
 
-  test("L37: every state that is not final has a time at which somebody looks at it, at the job's deadline at the latest", () => {
+  test("L37: every open state has a due time, at the job's deadline at the latest", () => {
     const retrying = applyResult(dispatched(), failed, null, at(3));
     const waiting = waitForSafety(fresh(), "down", at(3));
     for (const job of [fresh(), waiting, scheduled(), dispatched(), retrying as Job]) {
@@ -59,8 +59,8 @@ describe("the table of legal moves", () => {
   });
 });
 
-describe("where a job stands", () => {
-  test("in the backlog it waits in its org's queue and counts there; in flight it counts in the window", () => {
+describe("indexes of a job", () => {
+  test("queued jobs count in the backlog, dispatched jobs in the window", () => {
     expect(JOBS.placement(scheduled()).queue?.name).toBe("backlog/demo.echo/default");
     expect(JOBS.placement(scheduled()).counters).toEqual([
       { group: "backlog", name: "demo.echo" },
@@ -74,7 +74,7 @@ describe("where a job stands", () => {
     expect(JOBS.placement(moveJob(dispatched(), "SUCCEEDED", 3)).counters).toEqual([]);
   });
 
-  test("priority goes before age, age decides within a priority", () => {
+  test("orders by priority, then by age", () => {
     const score = (priority: Job["priority"], createdMs: number) =>
       JOBS.placement({ ...scheduled(), priority, createdMs }).queue?.score ?? 0;
     const now = 1_800_000_000_000;
@@ -86,24 +86,24 @@ describe("where a job stands", () => {
 });
 
 describe("results", () => {
-  test("the first result ends the job; a second one changes nothing", () => {
+  test("the first result ends the job, later ones are ignored", () => {
     const done = applyResult(dispatched(), succeeded, { kind: "inline", value: 1 }, at(3));
     expect(done).toMatchObject({ state: "SUCCEEDED", output: { value: 1 }, workerId: "w" });
     expect(applyResult(done as Job, succeeded, null, at(4))).toBeNull();
     expect(applyResult(done as Job, { ...failed, status: "failed_fatal" }, null, at(4))).toBeNull();
   });
 
-  test.each(["approval", "delay", "subworkflow"] as const)("of a step that is no work say nothing: %s", (kind) => {
+  test.each(["approval", "delay", "subworkflow"] as const)("results for a %s step are ignored", (kind) => {
     const job: Job = { ...moveJob(dispatched(), "RUNNING", 3), step: { runId: "r", stepId: "s", kind } };
     const fatal = { ...failed, status: "failed_fatal" as const };
     for (const forged of [succeeded, failed, fatal]) expect(applyResult(job, forged, null, at(4))).toBeNull();
-    const news = { workerId: "w", percent: 1, message: null, extendMs: null };
-    expect(recordProgress(job, news, at(4))).toBeNull();
+    const report = { workerId: "w", percent: 1, message: null, extendMs: null };
+    expect(recordProgress(job, report, at(4))).toBeNull();
     const work: Job = { ...job, step: { runId: "r", stepId: "s", kind: "worker" } };
     expect(applyResult(work, succeeded, null, at(4))?.state).toBe("SUCCEEDED");
   });
 
-  test("a success of an earlier attempt counts, a failure of one does not", () => {
+  test("a late success counts, a late failure does not", () => {
     const retrying = applyResult(dispatched(), { ...failed, attempt: 1 }, null, at(3)) as Job;
     const again = dispatchJob(resumeJob(retrying, at(5_000)), at(5_000));
     expect(again.attempt).toBe(2);
@@ -112,7 +112,7 @@ describe("results", () => {
     expect(applyResult(retrying, succeeded, null, at(4))?.state).toBe("SUCCEEDED");
   });
 
-  test("a plain failure waits by the policy of its class, and says until when and who said so", () => {
+  test("a failure is retried by the policy of its class, which is recorded", () => {
     const retrying = applyResult(dispatched(), failed, null, at(100)) as Job;
     expect(retrying.state).toBe("RETRYING");
     expect(retrying.wait).toMatchObject({ retryClass: "unclassified", reason: "boom", setBy: "full:1s:30s" });
@@ -120,13 +120,13 @@ describe("results", () => {
     expect(retrying.history.at(-1)).toMatchObject({ attempt: 1, event: "failed", why: "boom" });
   });
 
-  test("the worker's own retry intent is obeyed to the millisecond", () => {
+  test("obeys the worker's retry delay exactly", () => {
     const asked = { ...failed, retryAfterMs: 777, retryClass: "no_worker" as const };
     const retrying = applyResult(dispatched(), asked, null, at(1_000)) as Job;
     expect(retrying.wait).toMatchObject({ retryClass: "no_worker", untilMs: 1_777, setBy: "worker" });
   });
 
-  test("a budget ends: the last failure makes a dead letter with payload, reason and history", () => {
+  test("an exhausted budget writes a dead letter with payload, reason and history", () => {
     let job = dispatched();
     let now = 10;
     while (!isFinal(job.state)) {
@@ -153,13 +153,13 @@ describe("results", () => {
       const retry = { retriesMax: 2, initialMs: 1_000, maxMs: 60_000, multiplier: 2, jitter: "full" } as const;
       const step = { runId: "r", stepId: "s", kind: "worker", retry } as const;
       let now = 10;
-      const answer = (job: Job, news: Partial<JobResult>): Job => {
-        const next = applyResult(job, { ...failed, retryAfterMs: 100, ...news }, null, at(now)) as Job;
+      const answer = (job: Job, fields: Partial<JobResult>): Job => {
+        const next = applyResult(job, { ...failed, retryAfterMs: 100, ...fields }, null, at(now)) as Job;
         now = next.dueMs;
         return next.state === "RETRYING" ? dispatchJob(resumeJob(next, at(now)), at(now)) : next;
       };
       let job: Job = which === "rule" ? { ...dispatched(), safety: few } : { ...dispatched(), step };
-      // Sent back untried, and put off by a store of ours: neither uses any.
+      // A returned job and an unavailable store use no budget.
       for (let waits = 0; waits < 10; waits++) {
         job = answer(job, { retryClass: waits < 5 ? "no_worker" : "store_unavailable", isWaiting: true });
       }
@@ -172,7 +172,7 @@ describe("results", () => {
     },
   );
 
-  test("a rule's own number of retries ends a job before its budget does, and counts anew in another life", () => {
+  test("a rule's `max_retries` ends the job before its budget and restarts after a redrive", () => {
     const constraints = { budgets: { maxRetries: 1 } };
     const few = { ...allow, effect: "allow_with_constraints", constraints } as const;
     const live = (job: Job, fromMs: number): Job => {
@@ -191,7 +191,7 @@ describe("results", () => {
     expect(second).toMatchObject({ state: "FAILED", attempt: 4 });
   });
 
-  test("a rule's number of retries is not forgotten with the history", () => {
+  test("a rule's `max_retries` does not depend on the history", () => {
     const budgets = { maxRetries: 1, maxConcurrentJobs: 1 };
     let job = decideSafety(fresh(), { ...allow, effect: "allow_with_constraints", constraints: { budgets } }, at(1));
     for (let attempts = 0; attempts < 2; attempts++) {
@@ -203,14 +203,14 @@ describe("results", () => {
     expect(job).toMatchObject({ state: "FAILED", attempt: 2 });
   });
 
-  test("L2: a permanent failure ends at once, with a dead letter", () => {
+  test("L2: a permanent failure ends the job with a dead letter", () => {
     const error = { name: "E", message: "never", retryNever: true } as const;
     const job = applyResult(dispatched(), { ...failed, status: "failed_fatal", error }, null, at(3)) as Job;
     expect(job.state).toBe("FAILED");
     expect(deadLetterOf(job)).toMatchObject({ reason: "permanent" });
   });
 
-  test("L4: waiting for safety never uses up the patience for the work", () => {
+  test("L4: safety retries do not use the work's budget", () => {
     let job = fresh();
     for (let tries = 0; tries < 50; tries++) job = waitForSafety(job, "down", at(job.dueMs));
     expect(job.patience.unclassified).toBeUndefined();
@@ -221,30 +221,30 @@ describe("results", () => {
 });
 
 describe("time", () => {
-  test("an attempt without a result is lost at its deadline, not before, and the next one follows", () => {
+  test("an attempt is lost at its deadline, not before, and retried", () => {
     const job = dispatched();
     expect(expireJob(job, at(job.dueMs - 1))).toBeNull();
     expect(expireJob(job, at(job.dueMs))).toMatchObject({ state: "RETRYING", error: { name: "AttemptLost" } });
   });
 
-  test("L39: a job that runs out of time ends as TIMEOUT with a dead letter", () => {
+  test("L39: a job past its deadline ends as TIMEOUT with a dead letter", () => {
     const job = expireJob(scheduled(), at(scheduled().deadlineMs)) as Job;
     expect(deadLetterOf(job)).toMatchObject({ reason: "timeout" });
   });
 
-  test("a denial is an answer: final, with its reason, and no dead letter", () => {
+  test("a denial is final, with its reason and without a dead letter", () => {
     const job = decideSafety(fresh(), deny, at(1));
     expect(job).toMatchObject({ state: "DENIED", safety: { reason: "no" }, error: { message: "no" } });
     expect(deadLetterOf(job)).toBeNull();
   });
 
-  test("a job that nobody could take goes back to its old place", () => {
+  test("an undelivered job returns to its place in the backlog", () => {
     const back = requeueJob(dispatched(), at(9));
     expect(JOBS.placement(back).queue).toEqual(JOBS.placement(scheduled()).queue);
     expect(back).toMatchObject({ patience: {}, attempt: 0 });
   });
 
-  test("whatever happens in whatever order, only legal moves are made and a final state stays", () => {
+  test("any sequence of events makes only legal transitions and keeps final states", () => {
     const event = fc.oneof(
       fc.constant({ kind: "time" as const }),
       fc.record({ kind: fc.constant("result" as const), ok: fc.boolean(), attempt: fc.integer({ min: 1, max: 4 }) }),

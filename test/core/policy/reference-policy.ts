@@ -1,8 +1,8 @@
-/** The rules as they are explained to people: read from the first to the last, without any index and without CEL. */
+/** Reference evaluation: rules in order, without index and CEL. */
 import type { PolicyRequest } from "../../../src/core/policy/decision.ts";
 import type { Match, PolicyDocument, Rule } from "../../../src/core/policy/document.ts";
 
-/** Conditions and what they mean; null where they cannot be answered. */
+/** Conditions and their meaning; null if they fail. */
 export const CONDITIONS: Readonly<Record<string, (request: PolicyRequest) => boolean | null>> = {
   "input.n > 1": ({ input }) => {
     const n = (input as { readonly n?: unknown } | null)?.n;
@@ -12,7 +12,7 @@ export const CONDITIONS: Readonly<Record<string, (request: PolicyRequest) => boo
   'labels.env == "prod"': ({ labels }) => (labels.env === undefined ? null : labels.env === "prod"),
 };
 
-export function readPlainly(
+export function referenceDecision(
   document: PolicyDocument,
   request: PolicyRequest,
 ): { readonly ruleId: string | null; readonly effect: string } {

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { copyRun, copyStep, type Run, type StepRun } from "../../../src/core/model/run.ts";
 
-/** Has everything that a run can have: a field that is missing here does not compile. */
+/** All fields of a run: a missing field does not compile. */
 const WHOLE: Required<Run> = {
   id: "r",
   org: "o",
@@ -33,13 +33,13 @@ const WHOLE: Required<Run> = {
   rerunOf: { runId: "e", fromStep: "a" },
 };
 
-test("a copy has everything that a run has, and nothing else", () => {
+test("a copy has all fields of a run and no others", () => {
   expect(copyRun(WHOLE)).toEqual(WHOLE);
   const { endsAs: _, parent: __, ...some } = WHOLE;
   expect(Object.keys(copyRun(some)).toSorted()).toEqual(Object.keys(some).toSorted());
 });
 
-test("what is done to it leaves the run alone", () => {
+test("changes of a copy do not affect the run", () => {
   const before = structuredClone(WHOLE);
   const copy = copyRun(WHOLE);
   copy.state = "FAILED";
@@ -62,7 +62,7 @@ const STEP: Required<StepRun> = {
   line: 3,
 };
 
-test("a copy of a step has everything that the step has, and nothing else", () => {
+test("a copy of a step has all its fields and no others", () => {
   expect(copyStep(STEP)).toEqual(STEP);
   for (const without of Object.keys(STEP).filter((key) => key !== "state")) {
     const some = Object.fromEntries(Object.entries(STEP).filter(([key]) => key !== without)) as unknown as StepRun;
