@@ -28,8 +28,8 @@ export class RedisWaiter implements Successor {
   #isLeaving = false;
   #arrival = "";
   #attempts = 1;
-  /** The server did not grant the lock before this time. */
-  #waitingSinceMs = this.#startMs;
+  /** Send time of the last attempt that was answered with "wait": the lock was not granted before. */
+  #notGrantedMs = this.#startMs;
   /** A later hand-over has a larger fence. */
   #lastFence = 0;
   #cancelAttempt: Cancel = () => undefined;
@@ -53,7 +53,7 @@ export class RedisWaiter implements Successor {
   /** Announces a hand-over: in the reply to a release of this process, or on the channel. */
   wake({ fence, next }: Grant): void {
     if (this.#settle === null || fence <= this.#lastFence) return;
-    this.#accept(fence, this.#waitingSinceMs + this.#handOverTtlMs, false, next);
+    this.#accept(fence, this.#notGrantedMs + this.#handOverTtlMs, false, next);
   }
 
   /** Local hand-over by a holder of this process whose lease ends at `untilMs`. */
@@ -118,7 +118,7 @@ export class RedisWaiter implements Successor {
       this.#cancelWait = this.#context.clock.after(restMs, () => void this.#leave());
     }
     this.#arrival = String(arrival);
-    this.#waitingSinceMs = sentMs;
+    this.#notGrantedMs = sentMs;
     this.#lastFence = fence;
     if (!isFirst) this.#attempts += wasFree;
     const untilFreeMs = leftMs >= 0 ? leftMs + 1 : WAITER_LEASE_MS;
