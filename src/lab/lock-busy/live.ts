@@ -263,7 +263,7 @@ export async function measureBroker(group: ProcessGroup): Promise<LiveFigures> {
  */
 export async function measureNakTimer(bus: Pick<Bus, "publish" | "consume">, nowMs: () => number): Promise<number> {
   const roundTripsMs = { immediate: [] as number[], delayed: [] as number[] };
-  let nakedMs: number | null = null;
+  let nakSentMs: number | null = null;
   let resolveDone: () => void = () => undefined;
   const done = new Promise<void>((resolve) => {
     resolveDone = resolve;
@@ -272,8 +272,8 @@ export async function measureNakTimer(bus: Pick<Bus, "publish" | "consume">, now
   const handle: Handler = async (): Promise<Settlement> => {
     const atMs = nowMs();
     const { immediate, delayed } = roundTripsMs;
-    if (nakedMs !== null) (immediate.length < NAKS ? immediate : delayed).push(atMs - nakedMs);
-    nakedMs = atMs;
+    if (nakSentMs !== null) (immediate.length < NAKS ? immediate : delayed).push(atMs - nakSentMs);
+    nakSentMs = atMs;
     if (immediate.length < NAKS) return { kind: "nak" };
     if (delayed.length < NAKS) return { kind: "nakDelay", delayMs: NAK_DELAY_MS };
     resolveDone();
