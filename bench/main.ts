@@ -1,4 +1,4 @@
-// The benchmarks: against real peers, in one run, on servers of their own. See README.md beside this file.
+// Runs the benchmark suites. See README.md.
 
 import { mkdir, writeFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
@@ -38,7 +38,7 @@ async function main(args: readonly string[]): Promise<void> {
   try {
     options = readOptions(args);
   } catch (error) {
-    say(`${error instanceof Error ? error.message : error}\n${USAGE}`);
+    logProgress(`${error instanceof Error ? error.message : error}\n${USAGE}`);
     process.exitCode = 2;
     return;
   }
@@ -57,7 +57,7 @@ async function measureAll(options: Options): Promise<{ name: SuiteName; outcome:
   const outcomes = [];
   try {
     for (const name of options.only) {
-      const outcome = await SUITES[name].run({ children, rounds, isQuick, say });
+      const outcome = await SUITES[name].run({ children, rounds, isQuick, logProgress });
       if (!options.isJson) printSuite(SUITES[name], outcome);
       outcomes.push({ name, outcome });
     }
@@ -72,9 +72,9 @@ async function save(machine: Machine, document: unknown): Promise<void> {
   await mkdir(folder, { recursive: true });
   const file = `${folder}${machine.date.slice(0, 10)}-${machine.commit}.json`;
   await writeFile(file, `${JSON.stringify(document, null, 2)}\n`);
-  say(`saved as ${file}`);
+  logProgress(`saved as ${file}`);
 }
 
-function say(line: string): void {
+function logProgress(line: string): void {
   process.stderr.write(`bench: ${line}\n`);
 }

@@ -1,4 +1,4 @@
-/** The part of redlock 4 that the benchmark uses; the package brings no types. */
+/** The used part of redlock 4, which has no types. */
 declare module "redlock" {
   class Redlock {
     constructor(

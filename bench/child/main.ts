@@ -1,19 +1,18 @@
-// A measuring process: is told one task by its parent, does it, answers, and ends.
+// A measuring process: runs one task of its parent, sends the figures and exits.
 
-import { runAdmission } from "./admission.ts";
-import { runLocks } from "./locks.ts";
-import { runFan } from "./ours/fan.ts";
-import { serveFanControl, serveFanWorkers } from "./ours/fan-handlers.ts";
-import { runLoop } from "./ours/loop.ts";
-import { serve } from "./ours/serve.ts";
+import { openJobBackend, openRunBackend } from "./backends.ts";
+import { runAdmission } from "./cordum/admission.ts";
+import { runFanOut } from "./cordum/fan-out.ts";
+import { serveFanControl, serveFanWorkers } from "./cordum/fan-out-processes.ts";
+import { runTimers } from "./cordum/timers.ts";
+import { runLocks } from "./lock-contention.ts";
+import { runLoop } from "./loop.ts";
 import { runParked } from "./parked.ts";
 import { runPolicy } from "./policy.ts";
-import { openRunSide } from "./run-sides.ts";
-import { openSide } from "./sides.ts";
+import { serve } from "./serve.ts";
 import type { FromChild, Task, ToChild } from "./task.ts";
-import { runTimers } from "./timers.ts";
 
-const answer = (message: FromChild) => process.send?.(message);
+const send = (message: FromChild) => process.send?.(message);
 
 const stopped = new Promise<void>((resolve) => {
   process.on("message", (message: ToChild) => {
@@ -21,29 +20,29 @@ const stopped = new Promise<void>((resolve) => {
     else void work(message.task);
   });
 });
-// The parent is gone: nobody would read the answer.
+// The parent has exited.
 process.on("disconnect", () => process.exit(0));
 
 async function work(task: Task): Promise<void> {
   try {
-    answer({ kind: "done", figures: await figuresOf(task) });
+    send({ kind: "done", figures: await figuresOf(task) });
   } catch (error) {
-    answer({ kind: "failed", error: error instanceof Error ? (error.stack ?? error.message) : String(error) });
+    send({ kind: "failed", error: error instanceof Error ? (error.stack ?? error.message) : String(error) });
   }
   process.disconnect();
 }
 
 function figuresOf(task: Task): Promise<unknown> {
-  const ready = () => answer({ kind: "ready" });
+  const ready = () => send({ kind: "ready" });
   switch (task.kind) {
     case "loop":
-      return runLoop(task, task.load === "jobs" ? openSide : openRunSide);
+      return runLoop(task, task.load === "jobs" ? openJobBackend : openRunBackend);
     case "serve":
-      return serve(task, openSide, ready, stopped);
+      return serve(task, openJobBackend, ready, stopped);
     case "lock":
       return runLocks(task, ready);
     case "parked":
-      return runParked(task, openSide);
+      return runParked(task, openJobBackend);
     case "timers":
       return runTimers(task);
     case "policy":
@@ -51,7 +50,7 @@ function figuresOf(task: Task): Promise<unknown> {
     case "admission":
       return runAdmission(task, ready);
     case "fan":
-      return runFan(task);
+      return runFanOut(task);
     case "fan-control":
       return serveFanControl(task, ready, stopped);
     case "fan-workers":

@@ -1,48 +1,47 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { retryAfter } from "../../src/core/retry/intent.ts";
 import { peakToMean, percentile } from "../frame/figures.ts";
-import { Ledger } from "./ours/ledger.ts";
-import { type Input, inputOf } from "./ours/payload.ts";
-import type { Events, OpenSide, Side } from "./side.ts";
+import type { Backend, Events, OpenBackend } from "./backend.ts";
+import { Ledger } from "./ledger.ts";
+import { type Input, inputOf } from "./payload.ts";
 import type { ParkedFigures, ParkedTask } from "./task.ts";
 
 /**
- * Healthy jobs at a steady rate, while many others wait for their retry.
+ * Healthy jobs at a steady rate, next to many parked retries.
  *
- * Four phases in one process, so that nothing else differs: none parked; all parked and none due; all coming back;
- * none again. The better of the first and the last is what the others are held against.
- * A retry is back when a worker gets it; it was meant to be back at the time that its record states.
+ * Four phases in one process: no parked retries, all parked and none due, all returning, none again. The better of the first
+ * and the last phase is the reference. A retry returns when a worker gets it; its planned time is that of its record.
  */
-export async function runParked(task: ParkedTask, open: OpenSide): Promise<ParkedFigures> {
-  const scene = new Scene(task);
-  const side = await open(task.side, "all", scene);
-  await side.start();
-  await warmUp(side, scene);
-  const healthy = keepHealthy(side, scene, task.healthyPerSecond);
+export async function runParked(task: ParkedTask, open: OpenBackend): Promise<ParkedFigures> {
+  const tracker = new Tracker(task);
+  const backend = await open(task.backend, "all", tracker);
+  await backend.start();
+  await warmUp(backend, tracker);
+  const healthy = submitSteadily(backend, tracker, task.healthyPerSecond);
   await delay(task.warmMs);
-  const before = await p95During(scene, delay(task.measureMs));
-  await parkAll(side, scene, task.parked);
-  const firstDueMs = scene.dueMs.reduce((a, b) => Math.min(a, b)) - Date.now();
-  const parked = await p95During(scene, delay(Math.max(0, Math.min(firstDueMs, task.measureMs * 2))));
-  await delay(Math.max(0, scene.dueMs.reduce((a, b) => Math.min(a, b)) - Date.now()));
-  const back = await p95During(scene, Promise.race([scene.allBack, delay(RETURN_MS_MAX)]));
+  const before = await p95During(tracker, delay(task.measureMs));
+  await parkAll(backend, tracker, task.parked);
+  const firstDueMs = tracker.dueMs.reduce((a, b) => Math.min(a, b)) - Date.now();
+  const parked = await p95During(tracker, delay(Math.max(0, Math.min(firstDueMs, task.measureMs * 2))));
+  await delay(Math.max(0, tracker.dueMs.reduce((a, b) => Math.min(a, b)) - Date.now()));
+  const back = await p95During(tracker, Promise.race([tracker.allBack, delay(DRAIN_MS_MAX)]));
   await delay(task.warmMs);
-  const after = await p95During(scene, delay(task.measureMs));
+  const after = await p95During(tracker, delay(task.measureMs));
   healthy.stop();
-  await Promise.race([scene.drained(), delay(RETURN_MS_MAX)]);
-  await side.close();
+  await Promise.race([tracker.drained(), delay(DRAIN_MS_MAX)]);
+  await backend.close();
   return {
     p95NoneMs: Math.min(before, after),
     p95ParkedMs: parked,
     p95ReturnMs: back,
-    peakToMean: peakToMean(scene.backMs, BIN_MS),
-    peakToMeanIdeal: peakToMean(scene.dueMs, BIN_MS),
-    lateP95Ms: percentile(scene.lateMs(), 0.95),
-    faults: scene.faults(),
+    peakToMean: peakToMean(tracker.backMs, BIN_MS),
+    peakToMeanIdeal: peakToMean(tracker.dueMs, BIN_MS),
+    lateP95Ms: percentile(tracker.lateMs(), 0.95),
+    faults: tracker.faults(),
   };
 }
 
-class Scene implements Events {
+class Tracker implements Events {
   readonly ledger = new Ledger();
   readonly dueMs: number[] = [];
   readonly backMs: number[] = [];
@@ -67,10 +66,10 @@ class Scene implements Events {
     });
   }
 
-  submit(side: Side, isToPark: boolean): void {
+  submit(backend: Backend, isToPark: boolean): void {
     const n = this.ledger.submit(performance.now());
     if (isToPark) this.#toPark.add(n);
-    void side.submit(inputOf(n));
+    void backend.submit(inputOf(n));
   }
 
   worked({ n }: Input, attempt: number): void {
@@ -82,7 +81,7 @@ class Scene implements Events {
     if (attempt === 1) {
       const { delayMs, delayPct } = this.#task;
       const chosenMs = Math.round(delayMs * (1 - delayPct + 2 * delayPct * Math.random()));
-      throw retryAfter(new Error("come back later"), chosenMs, "unclassified");
+      throw retryAfter(new Error("retry later"), chosenMs, "unclassified");
     }
     this.ledger.work(n);
     this.#backOf.set(n, Date.now());
@@ -114,43 +113,44 @@ class Scene implements Events {
 
   faults(): string[] {
     const faults = this.ledger.faults({ isWorkHere: true, isDrained: true });
-    const wrong = [...this.#tries.values()].filter((tries) => tries !== 2).length;
-    if (wrong > 0) faults.push(`${wrong} of ${this.#task.parked} parked jobs did not get exactly two attempts`);
+    const deviating = [...this.#tries.values()].filter((tries) => tries !== 2).length;
+    if (deviating > 0)
+      faults.push(`${deviating} of ${this.#task.parked} parked jobs did not have exactly two attempts`);
     return faults;
   }
 }
 
-async function p95During(scene: Scene, span: Promise<unknown>): Promise<number> {
-  scene.ledger.beginWindow();
+async function p95During(tracker: Tracker, span: Promise<unknown>): Promise<number> {
+  tracker.ledger.beginWindow();
   await span;
-  return scene.ledger.endWindow().p95Ms;
+  return tracker.ledger.endWindow().p95Ms;
 }
 
-/** So many a second, in small steps; what a late timer missed is made up for. */
-function keepHealthy(side: Side, scene: Scene, perSecond: number): { stop(): void } {
+/** Submits at a steady rate in small steps; a late timer catches up. */
+function submitSteadily(backend: Backend, tracker: Tracker, perSecond: number): { stop(): void } {
   const beganMs = performance.now();
   let submitted = 0;
   const timer = setInterval(() => {
-    const wanted = ((performance.now() - beganMs) / 1_000) * perSecond;
-    for (; submitted < wanted; submitted++) scene.submit(side, false);
+    const due = ((performance.now() - beganMs) / 1_000) * perSecond;
+    for (; submitted < due; submitted++) tracker.submit(backend, false);
   }, STEP_MS);
   return { stop: () => clearInterval(timer) };
 }
 
-/** The steady rate is low: alone it would leave the first phase with code that is still being compiled. */
-async function warmUp(side: Side, scene: Scene): Promise<void> {
-  await submitMany(side, scene, WARM_JOBS, false);
-  await scene.drained();
+/** The steady rate is too low to warm up the compiler. */
+async function warmUp(backend: Backend, tracker: Tracker): Promise<void> {
+  await submitMany(backend, tracker, WARM_JOBS, false);
+  await tracker.drained();
 }
 
-async function parkAll(side: Side, scene: Scene, count: number): Promise<void> {
-  await submitMany(side, scene, count, true);
-  await scene.allParked;
+async function parkAll(backend: Backend, tracker: Tracker, count: number): Promise<void> {
+  await submitMany(backend, tracker, count, true);
+  await tracker.allParked;
 }
 
-async function submitMany(side: Side, scene: Scene, count: number, isToPark: boolean): Promise<void> {
+async function submitMany(backend: Backend, tracker: Tracker, count: number, isToPark: boolean): Promise<void> {
   for (let sent = 0; sent < count; sent += BATCH) {
-    for (let i = sent; i < Math.min(count, sent + BATCH); i++) scene.submit(side, isToPark);
+    for (let i = sent; i < Math.min(count, sent + BATCH); i++) tracker.submit(backend, isToPark);
     await delay(BATCH_EVERY_MS);
   }
 }
@@ -160,4 +160,4 @@ const STEP_MS = 10;
 const BATCH = 100;
 const BATCH_EVERY_MS = 25;
 const WARM_JOBS = 10_000;
-const RETURN_MS_MAX = 120_000;
+const DRAIN_MS_MAX = 120_000;

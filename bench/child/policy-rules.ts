@@ -1,6 +1,6 @@
 /**
- * One policy for both sides. Of every ten rules eight are about a topic of a tenant, one about topics that end alike, one
- * has a condition. Each topic belongs to one rule, because Cedar has no first match: a `forbid` wins over any `permit`.
+ * One policy for both engines. Of ten rules, eight match a topic of a tenant, one a topic suffix, one has a condition. Each
+ * topic matches one rule, because Cedar has no first match: a `forbid` wins over any `permit`.
  */
 import type { PolicyRequest } from "../../src/core/policy/decision.ts";
 import type { PolicyDocument, Rule } from "../../src/core/policy/document.ts";
@@ -9,12 +9,12 @@ export function policyOf(rules: number): PolicyDocument {
   return { version: null, defaultDecision: "deny", rules: Array.from({ length: rules }, (_, index) => ruleOf(index)) };
 }
 
-/** Three of four are about a rule of the policy, one about none; so many of each kind as there are rules of it. */
+/** Three of four requests match a rule, in the proportion of the rule kinds. */
 export function requestsOf(rules: number): readonly PolicyRequest[] {
   return Array.from({ length: REQUESTS }, (_, index) => {
-    // A stride that shares no factor with the number of rules visits them all, out of order.
-    const about = (index * 7) % rules;
-    return requestAbout(about, index % 4 === 3);
+    // A stride coprime to the number of rules visits all of them.
+    const rule = (index * 7) % rules;
+    return requestFor(rule, index % 4 === 3);
   });
 }
 
@@ -48,12 +48,12 @@ function ruleOf(index: number): Rule {
   }
 }
 
-function requestAbout(index: number, isAboutNone: boolean): PolicyRequest {
+function requestFor(index: number, matchesNone: boolean): PolicyRequest {
   const topics = { topic: `service-${index}.run`, ending: `table.delete-${index}`, condition: `pay-${index}.card.now` };
   return {
     jobId: `job-${index}`,
     org: tenantOf(index),
-    topic: isAboutNone ? `other-${index}.run` : topics[kindOf(index)],
+    topic: matchesNone ? `other-${index}.run` : topics[kindOf(index)],
     priority: "batch",
     capability: "write",
     riskTags: ["money"],

@@ -1,4 +1,4 @@
-// How many checks a policy answers in a second: ours and Cedar's, in this process, on the same requests.
+// Policy checks per second, Cordum and Cedar, in this process and with the same requests.
 
 import { preparsePolicySet, statefulIsAuthorized } from "@cedar-policy/cedar-wasm/nodejs";
 import { compile } from "../../src/core/policy/compile.ts";
@@ -11,20 +11,20 @@ type Check = (request: PolicyRequest) => "allow" | "deny";
 
 export async function runPolicy(task: PolicyTask): Promise<PolicyFigures> {
   const requests = requestsOf(task.rules);
-  const check = task.peer === "cordum" ? ours(task.rules) : cedars(task.rules);
+  const check = task.peer === "cordum" ? cordumCheck(task.rules) : cedarCheck(task.rules);
   const answers = requests.map(check);
   repeat(check, requests, task.warmMs);
   return { ...repeat(check, requests, task.measureMs), answers };
 }
 
-function ours(rules: number): Check {
+function cordumCheck(rules: number): Check {
   const snapshot = compile(policyOf(rules));
   return (request) => (evaluate(snapshot, request).effect === "allow" ? "allow" : "deny");
 }
 
-function cedars(rules: number): Check {
+function cedarCheck(rules: number): Check {
   const parsed = preparsePolicySet("measured", { staticPolicies: cedarOf(policyOf(rules)) });
-  if (parsed.type === "failure") throw new Error(`cedar refuses the policy: ${JSON.stringify(parsed.errors[0])}`);
+  if (parsed.type === "failure") throw new Error(`Cedar rejects the policy: ${JSON.stringify(parsed.errors[0])}`);
   return ({ org, topic, labels, input }) => {
     const answer = statefulIsAuthorized({
       principal: { type: "Tenant", id: org },
@@ -34,12 +34,12 @@ function cedars(rules: number): Check {
       preparsedPolicySetId: "measured",
       entities: [],
     });
-    if (answer.type === "failure") throw new Error(`cedar cannot answer: ${JSON.stringify(answer.errors[0])}`);
+    if (answer.type === "failure") throw new Error(`Cedar failed a check: ${JSON.stringify(answer.errors[0])}`);
     return answer.response.decision;
   };
 }
 
-/** Whole rounds over the requests until the time is up. */
+/** Repeats all requests until the time is up. */
 function repeat(check: Check, requests: readonly PolicyRequest[], forMs: number): Omit<PolicyFigures, "answers"> {
   const cpuBefore = process.cpuUsage();
   const beganMs = performance.now();
@@ -47,12 +47,12 @@ function repeat(check: Check, requests: readonly PolicyRequest[], forMs: number)
   let checks = 0;
   let tookMs = 0;
   do {
-    // What is not used may be left out by the engine.
+    // The result is used, so that the compiler cannot drop the call.
     for (const request of requests) if (check(request) === "allow") allowed += 1;
     checks += requests.length;
     tookMs = performance.now() - beganMs;
   } while (tookMs < forMs);
-  if (allowed === 0) throw new Error("nothing was allowed: the requests are not about the policy");
+  if (allowed === 0) throw new Error("no request was allowed: the requests do not match the policy");
   const cpu = process.cpuUsage(cpuBefore);
   return { checks, seconds: tookMs / 1_000, cpuUs: cpu.user + cpu.system };
 }

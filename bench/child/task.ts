@@ -1,4 +1,4 @@
-/** What a measuring process is told to do, and what it answers. Plain data: it crosses processes as JSON. */
+/** The tasks of a measuring process and their figures, exchanged as JSON. */
 export type Task =
   | LoopTask
   | ServeTask
@@ -11,20 +11,20 @@ export type Task =
   | FanControlTask
   | FanWorkersTask;
 
-export type SideSpec =
+export type BackendSpec =
   | {
       readonly kind: "bullmq";
       readonly redisUrl: string;
       readonly concurrency: number;
-      /** Of a flow: a queue and a worker for each step, or one of both for all. */
+      /** Of a flow: one queue and worker for all steps, or for each. */
       readonly queues?: "one" | "each";
     }
-  /** Here `concurrency` is the size of its pool of connections. */
+  /** `concurrency` is the size of its connection pool. */
   | { readonly kind: "dbos"; readonly postgresUrl: string; readonly concurrency: number }
   | { readonly kind: "cluster"; readonly redisUrl: string; readonly natsUrl: string; readonly concurrency: number }
   | { readonly kind: "embedded"; readonly dataDir: string; readonly concurrency: number };
 
-/** Which stations stand in the process: all of them, or one where each has a process of its own. */
+/** The parts of a system in one process: all, or one of them. */
 export type Role = "all" | "submitter" | "control" | "worker";
 
 export interface Times {
@@ -37,20 +37,20 @@ export interface LoopTask extends Times {
   readonly kind: "loop";
   /** What is submitted: single jobs, or runs of a workflow of three steps. */
   readonly load: "jobs" | "runs";
-  readonly side: SideSpec;
+  readonly backend: BackendSpec;
   readonly role: "all" | "submitter";
   readonly inFlight: number;
-  /** Whether the jobs in flight at the beginning are written to the backlog before anything works on it. */
+  /** The jobs in flight are written to the backlog before the start. */
   readonly prefilled: boolean;
-  /** Other processes whose CPU belongs to the measurement. */
+  /** Other processes whose CPU time is measured. */
   readonly serverPids: readonly number[];
   readonly clientPids: readonly number[];
 }
 
-/** One station of several processes: serves until it is told to stop. */
+/** A control plane or a worker in its own process, until it is stopped. */
 export interface ServeTask {
   readonly kind: "serve";
-  readonly side: SideSpec;
+  readonly backend: BackendSpec;
   readonly role: "control" | "worker";
 }
 
@@ -65,13 +65,13 @@ export interface LockTask {
 export const LOCK_PEERS = ["cordum", "redlock", "redlock 10 ms", "redis-semaphore", "fixed poll 10 ms"] as const;
 export type LockPeer = (typeof LOCK_PEERS)[number];
 
-/** Where the processes that fight for the lock hear the signal. */
+/** The channel of the start signal. */
 export const GO_CHANNEL = "bench:go";
 
-/** Healthy jobs at a steady rate: with none parked, with many parked, and while those come back. */
+/** Healthy jobs at a steady rate: without parked retries, with many, and while they return. */
 export interface ParkedTask extends Times {
   readonly kind: "parked";
-  readonly side: SideSpec;
+  readonly backend: BackendSpec;
   readonly healthyPerSecond: number;
   readonly parked: number;
   /** Uniform in [base·(1−pct), base·(1+pct)]: the policy `bounded`. */
@@ -79,18 +79,18 @@ export interface ParkedTask extends Times {
   readonly delayPct: number;
 }
 
-/** Sweeps that find nothing due, with so many timers pending. */
+/** Sweeps with pending timers of which none is due. */
 export interface TimersTask {
   readonly kind: "timers";
-  readonly side: SideSpec;
+  readonly backend: BackendSpec;
   readonly pending: number;
   readonly rounds: number;
-  /** In each round. */
+  /** Per round. */
   readonly sweeps: number;
   readonly serverPids: readonly number[];
 }
 
-/** Checks of a policy, one after another. */
+/** Sequential policy checks. */
 export interface PolicyTask extends Times {
   readonly kind: "policy";
   readonly peer: PolicyPeer;
@@ -100,46 +100,46 @@ export interface PolicyTask extends Times {
 export const POLICY_PEERS = ["cordum", "cedar"] as const;
 export type PolicyPeer = (typeof POLICY_PEERS)[number];
 
-/** Many starts of runs at once, for an org that may have few open; no run ends meanwhile. */
+/** Simultaneous run starts of an org with a low limit; no run ends meanwhile. */
 export interface AdmissionTask {
   readonly kind: "admission";
-  readonly side: SideSpec;
+  readonly backend: BackendSpec;
   readonly strategy: AdmissionStrategy;
-  /** Runs that may be open. */
+  /** Limit of open runs. */
   readonly limit: number;
-  /** How many this process starts at once. */
+  /** Starts of this process. */
   readonly starts: number;
-  /** Where the signal comes from; null: there is no other process to wait for. */
+  /** Redis of the start signal; null with one process. */
   readonly goRedisUrl: string | null;
 }
 
 export const ADMISSION_STRATEGIES = ["atomic", "polled fixed:10ms", "polled bounded:10ms:0.5"] as const;
 export type AdmissionStrategy = (typeof ADMISSION_STRATEGIES)[number];
 
-/** One wide `for_each`, beside small runs at a steady rate. */
+/** One wide `for_each`, next to small runs at a steady rate. */
 export interface FanTask {
   readonly kind: "fan";
-  readonly side: SideSpec;
-  /** Whether control plane and workers are in this process too. */
+  readonly backend: BackendSpec;
+  /** `all`: control plane and workers are in this process. */
   readonly role: "all" | "submitter";
   readonly items: number;
   readonly workers: number;
   readonly othersPerSecond: number;
   readonly warmMs: number;
-  /** How long the small runs are measured before the wide one. */
+  /** Measured time of the small runs before the wide one. */
   readonly quietMs: number;
 }
 
-/** A control plane of its own process, until it is told to stop. */
+/** A control plane in its own process, until it is stopped. */
 export interface FanControlTask {
   readonly kind: "fan-control";
-  readonly side: SideSpec;
+  readonly backend: BackendSpec;
 }
 
-/** Workers, until they are told to stop. */
+/** Workers in their own process, until they are stopped. */
 export interface FanWorkersTask {
   readonly kind: "fan-workers";
-  readonly side: SideSpec;
+  readonly backend: BackendSpec;
   readonly workers: number;
 }
 
@@ -153,22 +153,22 @@ export interface LoopFigures {
   readonly serverUs: number;
   /** Jobs submitted since the start, the warm-up included. */
   readonly submitted: number;
-  /** What was not exactly once; empty when all is well. */
+  /** Violations of exactly-once processing. */
   readonly faults: readonly string[];
 }
 
 export interface ServeFigures {
-  /** Different jobs that were worked on, and how often one was worked on again. */
+  /** Distinct jobs, and repeated executions. */
   readonly worked: number;
   readonly again: number;
 }
 
 export interface LockFigures {
-  /** From holding to just before the release, by the machine's monotonic clock. */
+  /** From the acquisition to just before the release, by the monotonic clock of the machine. */
   readonly holdsMs: readonly (readonly [number, number])[];
-  /** As the lock counts them. */
+  /** As counted by the lock. */
   readonly attempts: number;
-  /** What the process sent to Redis meanwhile, to acquire, to wait and to release. */
+  /** Redis commands of the process, for acquisition, wait and release. */
   readonly requests: number;
 }
 
@@ -183,7 +183,7 @@ export interface ParkedFigures {
 }
 
 export interface TimersFigures {
-  /** CPU of one sweep, in the process and in its servers; the least of the rounds. */
+  /** CPU time of one sweep, client and servers; the minimum of the rounds. */
   readonly sweepUs: number;
   readonly faults: readonly string[];
 }
@@ -192,13 +192,13 @@ export interface PolicyFigures {
   readonly checks: number;
   readonly seconds: number;
   readonly cpuUs: number;
-  /** To each of the requests, in order: whoever measures a wrong answer measures nothing. */
+  /** Decisions in the order of the requests, to compare the engines. */
   readonly answers: readonly ("allow" | "deny")[];
 }
 
 export interface AdmissionFigures {
   readonly latenciesMs: readonly number[];
-  /** Answers by their HTTP status. */
+  /** Outcomes by HTTP status. */
   readonly statuses: Readonly<Record<number, number>>;
 }
 
@@ -207,14 +207,14 @@ export interface FanFigures {
   readonly seconds: number;
   readonly p95QuietMs: number;
   readonly p95MeanwhileMs: number;
-  /** Of all processes, where one process is all of them. */
+  /** null when they run in other processes. */
   readonly control: FanControlFigures | null;
   readonly workers: ServeFigures | null;
   readonly faults: readonly string[];
 }
 
 export interface FanControlFigures {
-  /** By run: how often its lock was acquired, how often it was not to be had, and how many ends of its jobs were committed. */
+  /** By run: lock acquisitions, busy replies, committed results. */
   readonly acquisitions: Readonly<Record<string, number>>;
   readonly busy: Readonly<Record<string, number>>;
   readonly results: Readonly<Record<string, number>>;

@@ -1,9 +1,8 @@
-// Measuring processes: one is started for each measurement, so that no measurement inherits another's heap and code.
+// Measuring processes: one per measurement, so that no measurement inherits the heap or the compiled code of another.
 //
-// 1. They run a bundle of the sources, made as the shipped program is made: a loader that compiles on the fly (as the
-//    one that runs this file) keeps function names by a call at every closure, which is not what users run.
-// 2. All of them, ours and others', have as much room for young objects as `npm start` gives (`docs/operations.md`).
-// 3. A child ends when its parent is gone.
+// 1. They run a bundle built like the released program. A just-in-time loader adds a call to every closure.
+// 2. All of them have the young generation size of `npm start` (`docs/operations.md`).
+// 3. A child exits when its parent exits.
 
 import { type ChildProcess, fork } from "node:child_process";
 import { mkdir, mkdtemp, rm } from "node:fs/promises";
@@ -24,7 +23,7 @@ export class Children {
   }
 
   static async open(profileDir: string | null): Promise<Children> {
-    // Inside the project, because the bundle finds its packages from where it lies.
+    // Inside the project, so that the bundle resolves its packages.
     const cache = join(ROOT, "node_modules", ".cache");
     await mkdir(cache, { recursive: true });
     const dir = await mkdtemp(join(cache, "cordum-bench-"));
@@ -46,17 +45,17 @@ export class Children {
   }
 
   async close(): Promise<void> {
-    // A profile points into the bundle, and is read with its source map beside it.
+    // Profiles refer to the bundle and its source map.
     if (this.#profiling.length > 0) return;
     await rm(this.#dir, { recursive: true, force: true });
   }
 
-  /** Does a task in a process of its own and resolves with its figures. */
+  /** Runs a task in a new process and resolves with its figures. */
   run<F>(task: Task): Promise<F> {
     return this.#begin<F>(task).done;
   }
 
-  /** Starts a task that says when it is ready. */
+  /** Starts a task and resolves when it is ready. */
   async start<F>(task: Task): Promise<Child<F>> {
     const child = this.#begin<F>(task);
     await Promise.race([child.ready, child.done]);
@@ -64,52 +63,52 @@ export class Children {
   }
 
   #begin<F>(task: Task): Child<F> {
-    const execArgv = [YOUNG_ROOM, ...this.#profiling];
+    const execArgv = [YOUNG_GENERATION, ...this.#profiling];
     const child = fork(this.#entry, { execArgv, stdio: ["ignore", "inherit", "inherit", "ipc"] });
-    const answers = listen<F>(child);
-    tell(child, { kind: "task", task });
+    const replies = listen<F>(child);
+    send(child, { kind: "task", task });
     const stop = () => {
-      tell(child, { kind: "stop" });
-      return answers.done;
+      send(child, { kind: "stop" });
+      return replies.done;
     };
-    return { pid: child.pid ?? 0, ...answers, stop };
+    return { pid: child.pid ?? 0, ...replies, stop };
   }
 }
 
 export interface Child<F> {
   readonly pid: number;
   readonly ready: Promise<void>;
-  /** Resolves when the process has answered and is gone. */
+  /** Resolves when the process has sent its figures and exited. */
   readonly done: Promise<F>;
   stop(): Promise<F>;
 }
 
 function listen<F>(child: ChildProcess): { ready: Promise<void>; done: Promise<F> } {
-  let isReady = () => {};
+  let resolveReady = () => {};
   const ready = new Promise<void>((resolve) => {
-    isReady = resolve;
+    resolveReady = resolve;
   });
   const done = new Promise<F>((resolve, reject) => {
-    let answer: FromChild | null = null;
+    let reply: FromChild | null = null;
     child.on("message", (message: FromChild) => {
-      if (message.kind === "ready") isReady();
-      else answer = message;
+      if (message.kind === "ready") resolveReady();
+      else reply = message;
     });
     child.on("error", reject);
     child.on("close", (code, signal) => {
-      if (answer?.kind === "done") resolve(answer.figures as F);
-      else if (answer?.kind === "failed") reject(new Error(`a measuring process failed: ${answer.error}`));
-      else reject(new Error(`a measuring process ended (${signal ?? code}) without an answer`));
+      if (reply?.kind === "done") resolve(reply.figures as F);
+      else if (reply?.kind === "failed") reject(new Error(`a measuring process failed: ${reply.error}`));
+      else reject(new Error(`a measuring process exited (${signal ?? code}) without figures`));
     });
   });
-  // Whoever waits for `ready` first sees the failure there; it is not unhandled.
+  // `start` races `ready` with `done`, so a rejection is handled there.
   done.catch(() => {});
   return { ready, done };
 }
 
-function tell(child: ChildProcess, message: ToChild): void {
+function send(child: ChildProcess, message: ToChild): void {
   if (child.connected) child.send(message);
 }
 
-const YOUNG_ROOM = "--max-semi-space-size=64";
+const YOUNG_GENERATION = "--max-semi-space-size=64";
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));

@@ -1,4 +1,3 @@
-/** Medians, percentiles and spreads. */
 export interface Spread {
   readonly median: number;
   readonly min: number;
@@ -9,7 +8,7 @@ export function spreadOf(values: readonly number[]): Spread {
   return { median: percentile(values, 0.5), min: Math.min(...values), max: Math.max(...values) };
 }
 
-/** Nearest rank; the median of an even number is the mean of the two in the middle. NaN when there are none. */
+/** Nearest rank; the median of an even count is the mean of the middle two. NaN for no values. */
 export function percentile(values: readonly number[], share: number): number {
   const sorted = Float64Array.from(values).sort();
   if (share === 0.5 && sorted.length % 2 === 0 && sorted.length > 0) {
@@ -18,7 +17,7 @@ export function percentile(values: readonly number[], share: number): number {
   return sorted[Math.max(0, Math.ceil(sorted.length * share) - 1)] ?? Number.NaN;
 }
 
-/** The fullest bin over the mean of all bins between the first and the last event. */
+/** The largest bin over the mean of all bins from the first to the last event. */
 export function peakToMean(timesMs: readonly number[], binMs: number): number {
   if (timesMs.length === 0) return Number.NaN;
   const first = timesMs.reduce((a, b) => Math.min(a, b));

@@ -1,4 +1,4 @@
-// Where and with what the figures were made.
+// The machine and the versions of a benchmark run.
 
 import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
@@ -14,7 +14,7 @@ export interface Machine {
   readonly cores: number;
   readonly memory_gb: number;
   readonly os: string;
-  /** Above zero before anything has started: others were using the machine, and the figures are worth less. */
+  /** Load average before the start. A loaded machine gives unreliable figures. */
   readonly load_before: number;
   readonly versions: Readonly<Record<string, string>>;
 }

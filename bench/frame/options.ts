@@ -1,6 +1,5 @@
 import { parseArgs } from "node:util";
 
-/** What was asked for on the command line. */
 export interface Options {
   readonly isJson: boolean;
   readonly isQuick: boolean;
@@ -27,12 +26,12 @@ export type SuiteName = (typeof SUITE_NAMES)[number];
 export const USAGE = `usage: npm run bench -- [--json] [--rounds N] [--only ${SUITE_NAMES.join(",")}] [--quick] [--save] [--profile DIR]
   --json         one JSON document on stdout instead of tables
   --rounds N     rounds of every measurement, interleaved (5; with --quick 2)
-  --only A,B     these suites alone
-  --quick        short measurements, no backlog and no timers of a million, no fan of ten thousand: to see that it works, not for figures
+  --only A,B     these suites only
+  --quick        smoke test: short measurements and small sizes, not for figures
   --save         also write bench/results/<date>-<commit>.json
   --profile DIR  write a CPU profile of every measuring process to DIR`;
 
-/** Throws with what is wrong in words. */
+/** Throws with the rejected option and the accepted values. */
 export function readOptions(args: readonly string[]): Options {
   const { values } = parseArgs({
     args: [...args],
@@ -50,7 +49,7 @@ export function readOptions(args: readonly string[]): Options {
     throw new Error(`\`--rounds ${values.rounds}\`: give a whole number from 1`);
   const only = (values.only?.split(",") ?? SUITE_NAMES).map((name) => {
     const known = SUITE_NAMES.find((suite) => suite === name);
-    if (!known) throw new Error(`\`--only ${name}\`: there is no such suite; there are ${SUITE_NAMES.join(", ")}`);
+    if (!known) throw new Error(`\`--only ${name}\`: unknown suite; choose among ${SUITE_NAMES.join(", ")}`);
     return known;
   });
   return {

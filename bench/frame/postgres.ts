@@ -1,5 +1,4 @@
-// A PostgreSQL of the benchmark's own, for the peer that needs one. Nothing else here does: where it is missing, that peer
-// is not run, and the table says why.
+// A temporary PostgreSQL server for DBOS. Without an installation, that peer is reported as not run.
 
 import { execFile } from "node:child_process";
 import { accessSync, constants, existsSync, readdirSync, readFileSync } from "node:fs";
@@ -8,7 +7,7 @@ import { delimiter, dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { type RunningServer, type ServerKind, startServer } from "../../test/servers/server.ts";
 
-/** The two programs that are needed, from one installation; null when there is none. */
+/** Both programs of one installation; null without one. */
 export function findPostgres(): { readonly initdb: string; readonly postgres: string } | null {
   const versions = existsSync(DEBIAN) ? readdirSync(DEBIAN).toSorted((a, b) => Number(b) - Number(a)) : [];
   const folders = [...(process.env.PATH ?? "").split(delimiter), ...versions.map((name) => join(DEBIAN, name, "bin"))];
@@ -19,14 +18,11 @@ export function findPostgres(): { readonly initdb: string; readonly postgres: st
   return null;
 }
 
-/**
- * As it comes: an acknowledged transaction is on disk. The default number of connections is kept, so that a peer whose
- * pool is larger says so.
- */
+/** Default settings: an acknowledged transaction is on disk, and the number of connections is limited. */
 export async function startPostgres(): Promise<RunningServer> {
   const found = findPostgres();
-  if (found === null) throw new Error("no PostgreSQL found: install one, or leave out what needs it");
-  const owner = process.getuid?.() === 0 ? somebodyElse() : null;
+  if (found === null) throw new Error("PostgreSQL not found: install it, or run the suite without DBOS");
+  const owner = process.getuid?.() === 0 ? unprivilegedUser() : null;
   const binaries = await realpath(found.postgres);
   let folder = "";
   const kind: ServerKind = {
@@ -40,7 +36,7 @@ export async function startPostgres(): Promise<RunningServer> {
       return ["-D", folder, "-p", String(port), "-h", "127.0.0.1", "-k", folder];
     },
     async isReady({ pid }) {
-      // Its own note: the first line is the process, the eighth says that it takes connections.
+      // Line 1 of postmaster.pid is the process id, line 8 the status.
       const lines = (await readFile(join(folder, "postmaster.pid"), "utf8")).split("\n");
       return lines[0] === String(pid) && lines[7]?.trim() === "ready";
     },
@@ -48,13 +44,13 @@ export async function startPostgres(): Promise<RunningServer> {
   return startServer(kind);
 }
 
-/** The database that every installation has. */
+/** The default database. */
 export const databaseUrl = ({ port }: RunningServer): string =>
   `postgresql://${USER}:${USER}@127.0.0.1:${port}/postgres`;
 
 async function initialise(initdb: string, folder: string, owner: Owner | null): Promise<void> {
   if (owner) await chown(dirname(folder), owner.uid, owner.gid);
-  // A port that was taken is tried again in the same folder.
+  // A retry with another port uses the same folder.
   if (existsSync(folder)) return;
   await mkdir(folder, { mode: 0o700 });
   if (owner) await chown(folder, owner.uid, owner.gid);
@@ -63,13 +59,13 @@ async function initialise(initdb: string, folder: string, owner: Owner | null): 
 
 type Owner = NonNullable<ServerKind["owner"]>;
 
-/** PostgreSQL refuses to be root. */
-function somebodyElse(): Owner {
+/** PostgreSQL does not run as root. */
+function unprivilegedUser(): Owner {
   const lines = readFileSync("/etc/passwd", "utf8").split("\n");
   const entries = lines.map((line) => line.split(":"));
   const entry = ["postgres", "nobody"].map((name) => entries.find(([user]) => user === name)).find(Boolean);
   if (!entry)
-    throw new Error("PostgreSQL does not run as root, and there is no user `postgres` or `nobody` to run it as");
+    throw new Error("PostgreSQL does not run as root, and neither `postgres` nor `nobody` is a user of this machine");
   return { uid: Number(entry[2]), gid: Number(entry[3]) };
 }
 

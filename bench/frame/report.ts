@@ -2,17 +2,15 @@ import type { Machine } from "./machine.ts";
 import { type Cell, spreadsOf } from "./series.ts";
 import type { Column, Suite, SuiteOutcome } from "./suite.ts";
 
-/** The figures for people: a header, a table for each suite, the targets. */
 export function printHeader(machine: Machine, isQuick: boolean): void {
   const versions = Object.entries(machine.versions).map(([name, version]) => `${name} ${version}`);
   console.log(`commit ${machine.commit}, ${machine.date}`);
   console.log(`${machine.cores} × ${machine.cpu}, ${machine.memory_gb} GB, ${machine.os}`);
   console.log(versions.join(", "));
-  console.log(`load before the start: ${machine.load_before.toFixed(2)}; figures are medians of the rounds (min–max)`);
-  if (isQuick)
-    console.log(
-      "QUICK: short, hardly warm, fewer parked retries, no backlog and no timers of a million, a small fan; not for figures",
-    );
+  console.log(
+    `load average before the start: ${machine.load_before.toFixed(2)}; figures are medians of the rounds (min–max)`,
+  );
+  if (isQuick) console.log("QUICK: short measurements and small sizes; the figures are not meaningful");
 }
 
 export function printSuite(suite: Suite, outcome: SuiteOutcome): void {
@@ -32,7 +30,6 @@ export function printSuite(suite: Suite, outcome: SuiteOutcome): void {
   for (const fault of outcome.faults) console.log(`  FAULT  ${fault}`);
 }
 
-/** The figures for programs. */
 export function toJson(
   machine: Machine,
   rounds: number,

@@ -1,6 +1,6 @@
 import { type Spread, spreadOf } from "./figures.ts";
 
-/** What was measured, cell by cell and round by round. */
+/** Measured figures by cell and round. */
 export class Series {
   readonly #cells: Cell[] = [];
 
@@ -13,7 +13,7 @@ export class Series {
     }
   }
 
-  /** The figures of one cell, a value per round; empty when it was not measured. */
+  /** One value per round; empty when the cell was not measured. */
   values(name: string, inFlight: number | null, key: string): readonly number[] {
     return this.#find(name, inFlight)?.figures.get(key) ?? [];
   }
@@ -22,7 +22,7 @@ export class Series {
     return spreadOf(this.values(name, inFlight, key)).median;
   }
 
-  /** Compares two cells round by round, because neighbours in time share the machine's moods. */
+  /** Ratios of two cells, round by round: measurements close in time share the state of the machine. */
   compare(key: string, as: string, from: CellName, to: CellName): void {
     const cell = this.#find(from.name, from.inFlight);
     const others = this.values(to.name, to.inFlight, key);

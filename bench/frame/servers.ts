@@ -1,28 +1,28 @@
-// Fresh servers for every measurement: the same settings for everybody, and nobody's leftovers.
+// Starts new servers with equal settings for every measurement.
 
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { RunningServer } from "../../test/servers/server.ts";
 import { startNats, startRedis } from "../../test/servers/start.ts";
-import type { SideSpec } from "../child/task.ts";
+import type { BackendSpec } from "../child/task.ts";
 import { databaseUrl, startPostgres } from "./postgres.ts";
 
-/** One of the compared systems, before it is known where its servers are. */
+/** A compared system, without the addresses of its servers. */
 export interface System {
   readonly name: string;
-  readonly kind: SideSpec["kind"];
+  readonly kind: BackendSpec["kind"];
   readonly concurrency: number;
   readonly queues?: "one" | "each";
 }
 
-export interface Ground {
-  readonly side: SideSpec;
+export interface Servers {
+  readonly backend: BackendSpec;
   readonly serverPids: readonly number[];
 }
 
-/** Gives `work` a system on servers or in a folder of its own, and clears up behind it. */
-export async function onFreshGround<T>(system: System, work: (ground: Ground) => Promise<T>): Promise<T> {
+/** Runs `work` with new servers or a new data folder, and removes them afterwards. */
+export async function withFreshServers<T>(system: System, work: (servers: Servers) => Promise<T>): Promise<T> {
   const { kind, concurrency } = system;
   const servers: RunningServer[] = [];
   const started = async (starting: Promise<RunningServer>) => {
@@ -32,14 +32,14 @@ export async function onFreshGround<T>(system: System, work: (ground: Ground) =>
   };
   const dataDir = kind === "embedded" ? await mkdtemp(join(tmpdir(), "cordum-bench-")) : "";
   try {
-    const side = await sideOf();
-    return await work({ side, serverPids: servers.map((server) => server.pid) });
+    const backend = await backendOf();
+    return await work({ backend, serverPids: servers.map((server) => server.pid) });
   } finally {
     await Promise.all(servers.map((server) => server.stop()));
     if (dataDir !== "") await rm(dataDir, { recursive: true, force: true });
   }
 
-  async function sideOf(): Promise<SideSpec> {
+  async function backendOf(): Promise<BackendSpec> {
     if (kind === "embedded") return { kind, dataDir, concurrency };
     if (kind === "dbos") return { kind, postgresUrl: databaseUrl(await started(startPostgres())), concurrency };
     const redisUrl = (await started(startRedis(REDIS_DURABILITY))).url;
@@ -49,5 +49,5 @@ export async function onFreshGround<T>(system: System, work: (ground: Ground) =>
   }
 }
 
-/** What BullMQ's documentation recommends for production; the same for ours. */
+/** As BullMQ's documentation recommends for production; used for all systems. */
 export const REDIS_DURABILITY = { appendonly: true, appendfsync: "everysec" } as const;

@@ -1,10 +1,9 @@
 import type { Children } from "./children.ts";
 import type { Series } from "./series.ts";
 
-/** One benchmark: measures in rounds, and says what its figures mean. */
 export interface Suite {
   readonly title: string;
-  /** What a reader must know to read the table. */
+  /** Explanations above the table. */
   readonly notes: readonly string[];
   readonly columns: readonly Column[];
   run(bench: Bench): Promise<SuiteOutcome>;
@@ -16,21 +15,19 @@ export interface Column {
   readonly digits: number;
 }
 
-/** What a suite is given. */
 export interface Bench {
   readonly children: Children;
   readonly rounds: number;
   readonly isQuick: boolean;
-  /** Progress, for people. */
-  say(line: string): void;
+  logProgress(line: string): void;
 }
 
 export interface SuiteOutcome {
   readonly series: Series;
   readonly targets: readonly Target[];
-  /** Jobs lost or doubled, locks held by two: the benchmark then fails. */
+  /** Lost or duplicate jobs, locks with two holders. The benchmark then exits with 1. */
   readonly faults: readonly string[];
-  /** Who was not measured, and why. */
+  /** Peers that were not measured. */
   readonly notRun?: readonly NotRun[];
 }
 

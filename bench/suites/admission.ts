@@ -2,17 +2,17 @@ import { Redis } from "ioredis";
 import { ADMISSION_STRATEGIES, type AdmissionFigures, type AdmissionStrategy, GO_CHANNEL } from "../child/task.ts";
 import { percentile } from "../frame/figures.ts";
 import { Series } from "../frame/series.ts";
-import { onFreshGround, type System } from "../frame/servers.ts";
+import { type System, withFreshServers } from "../frame/servers.ts";
 import { atMost, type Bench, type Suite, type Target } from "../frame/suite.ts";
 import { CLUSTER, EMBEDDED } from "./jobs.ts";
 
-/** How long a start of a run takes when everybody starts at once and few may: atomically, and behind a polled lock. */
+/** Latency of simultaneous run starts at a low limit: atomic admission and the polled lock. */
 export const ADMISSION_SUITE: Suite = {
-  title: "admission: 100 starts at once for an org that may have 2 runs open (name, processes)",
+  title: "admission: 100 simultaneous starts of an org with a limit of 2 open runs (name, processes)",
   notes: [
-    "the runs stay open, so that all but two are refused; latency from the call to its answer, whichever that is",
-    "200: let in; 429: no room; 503: the gate was still held by others after 2 s (polled alone)",
-    "polled: the founding lock, asked again every 10 ms, or spread by a half either way; ratio of the p95 to that of atomic",
+    "the runs stay open, so all but two starts are rejected; latency from the call to its outcome",
+    "200: admitted; 429: limit reached; 503: admission lock busy for 2 s (polled only)",
+    "polled: the baseline lock, polled every 10 ms or every 5 to 15 ms; ratio: p95 over the p95 of atomic",
   ],
   columns: [
     { key: "p50_ms", title: "p50 ms", digits: 2 },
@@ -27,32 +27,32 @@ export const ADMISSION_SUITE: Suite = {
     const series = new Series();
     const faults: string[] = [];
     for (let round = 1; round <= bench.rounds; round++) {
-      for (const scene of SCENES) {
+      for (const scenario of SCENARIOS) {
         for (const strategy of ADMISSION_STRATEGIES) {
-          const figures = await measure(bench, scene, strategy);
-          const name = nameOf(scene, strategy);
-          bench.say(`admission, round ${round}: ${name}: p95 ${figures.p95_ms.toFixed(1)} ms`);
-          series.add(name, scene.processes, figures);
+          const figures = await measure(bench, scenario, strategy);
+          const name = nameOf(scenario, strategy);
+          bench.logProgress(`admission, round ${round}: ${name}: p95 ${figures.p95_ms.toFixed(1)} ms`);
+          series.add(name, scenario.processes, figures);
           faults.push(...faultsOf(figures, strategy).map((fault) => `${name}: ${fault}`));
         }
       }
     }
-    return { series, faults, targets: SCENES.flatMap((scene) => compare(series, scene)) };
+    return { series, faults, targets: SCENARIOS.flatMap((scenario) => compare(series, scenario)) };
   },
 };
 
-interface Scene {
+interface Scenario {
   readonly system: System;
   readonly processes: number;
 }
 
-async function measure({ children }: Bench, { system, processes }: Scene, strategy: AdmissionStrategy) {
-  return onFreshGround(system, async ({ side }) => {
-    const goRedisUrl = side.kind === "cluster" ? side.redisUrl : null;
+async function measure({ children }: Bench, { system, processes }: Scenario, strategy: AdmissionStrategy) {
+  return withFreshServers(system, async ({ backend }) => {
+    const goRedisUrl = backend.kind === "cluster" ? backend.redisUrl : null;
     const starts = STARTS / processes;
-    const task = { kind: "admission", side, strategy, limit: LIMIT, starts, goRedisUrl } as const;
+    const task = { kind: "admission", backend, strategy, limit: LIMIT, starts, goRedisUrl } as const;
     const starters = [];
-    // One after another: each applies the workflow, and all but the first find it there.
+    // Sequentially, because each process applies the workflow.
     for (let n = 0; n < processes; n++) starters.push(await children.start<AdmissionFigures>(task));
     if (goRedisUrl !== null) await go(goRedisUrl);
     const figures = await Promise.all(starters.map((starter) => starter.done));
@@ -78,34 +78,35 @@ async function go(redisUrl: string): Promise<void> {
 type Figures = Awaited<ReturnType<typeof measure>>;
 
 function faultsOf(figures: Figures, strategy: AdmissionStrategy): string[] {
-  const { status_200: letIn, status_429: full, status_503: unavailable } = figures;
+  const { status_200: admitted, status_429: full, status_503: unavailable } = figures;
   const faults: string[] = [];
-  if (letIn > LIMIT) faults.push(`${letIn} runs were let in where ${LIMIT} may be open`);
-  if (letIn + full + unavailable !== STARTS) faults.push(`${STARTS} starts, ${letIn + full + unavailable} answers`);
+  if (admitted > LIMIT) faults.push(`${admitted} runs were admitted at a limit of ${LIMIT}`);
+  if (admitted + full + unavailable !== STARTS)
+    faults.push(`${STARTS} starts, ${admitted + full + unavailable} outcomes`);
   if (strategy !== "atomic") return faults;
-  if (letIn < LIMIT) faults.push(`${letIn} runs were let in where there was room for ${LIMIT}`);
-  if (unavailable > 0) faults.push(`${unavailable} starts were told to come back, though nothing is waited for`);
+  if (admitted < LIMIT) faults.push(`${admitted} runs were admitted, ${LIMIT} expected`);
+  if (unavailable > 0) faults.push(`${unavailable} starts got 503 with atomic admission`);
   return faults;
 }
 
-function compare(series: Series, scene: Scene): Target[] {
-  const inFlight = scene.processes;
-  const atomic = { name: nameOf(scene, "atomic"), inFlight };
+function compare(series: Series, scenario: Scenario): Target[] {
+  const inFlight = scenario.processes;
+  const atomic = { name: nameOf(scenario, "atomic"), inFlight };
   return ADMISSION_STRATEGIES.map((strategy) => {
-    const name = nameOf(scene, strategy);
+    const name = nameOf(scenario, strategy);
     series.compare("p95_ms", "ratio", { name, inFlight }, atomic);
     const ratio = series.median(name, inFlight, "ratio");
-    return { strategy, target: atMost(`${scene.system.name}: p95 atomic ≤ 0.1 × ${strategy}`, 1 / ratio, 0.1) };
+    return { strategy, target: atMost(`${scenario.system.name}: p95 atomic ≤ 0.1 × ${strategy}`, 1 / ratio, 0.1) };
   })
     .filter(({ strategy }) => strategy !== "atomic")
     .map(({ target }) => target);
 }
 
-const nameOf = ({ system }: Scene, strategy: AdmissionStrategy) => `${system.name}, ${strategy}`;
+const nameOf = ({ system }: Scenario, strategy: AdmissionStrategy) => `${system.name}, ${strategy}`;
 
 const STARTS = 100;
 const LIMIT = 2;
-const SCENES: readonly Scene[] = [
+const SCENARIOS: readonly Scenario[] = [
   { system: { name: EMBEDDED, kind: "embedded", concurrency: 1 }, processes: 1 },
   { system: { name: CLUSTER, kind: "cluster", concurrency: 1 }, processes: 4 },
 ];

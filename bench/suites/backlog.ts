@@ -1,16 +1,16 @@
 import { defaultSettings } from "../../src/config/config.ts";
 import type { LoopFigures } from "../child/task.ts";
 import { Series } from "../frame/series.ts";
-import { onFreshGround, type System } from "../frame/servers.ts";
+import { type System, withFreshServers } from "../frame/servers.ts";
 import { atMost, type Bench, type Suite } from "../frame/suite.ts";
 import { CLUSTER, EMBEDDED, summary, timesOf } from "./jobs.ts";
 
-/** Whether a long backlog makes a job dearer. */
+/** Cost of a job by the length of the backlog. */
 export const BACKLOG_SUITE: Suite = {
-  title: "backlog: CPU per job with so many jobs waiting (name, backlog)",
+  title: "backlog: CPU per job by backlog length (name, backlog)",
   notes: [
-    "the backlog is written first and not measured; then one job is submitted for each that ends, so that it keeps its length",
-    "so a measured job is the same work at every length: submitted into the backlog, taken from its head, worked on, ended",
+    "the backlog is written first, without measurement; then one job is submitted for each that ends, so its length is constant",
+    "a measured job is the same work at every length: submitted to the backlog, taken from its head, processed, ended",
   ],
   columns: [
     { key: "jobs_per_s", title: "jobs/s", digits: 0 },
@@ -27,7 +27,7 @@ export const BACKLOG_SUITE: Suite = {
       for (const length of lengths) {
         for (const system of SYSTEMS) {
           const figures = await measure(bench, system, length);
-          bench.say(`backlog, round ${round}: ${summary(system, length, figures)}`);
+          bench.logProgress(`backlog, round ${round}: ${summary(system, length, figures)}`);
           const { jobs, seconds, clientUs, serverUs } = figures;
           series.add(system.name, length, {
             jobs_per_s: jobs / seconds,
@@ -47,7 +47,7 @@ export const BACKLOG_SUITE: Suite = {
     const longest = lengths.at(-1) ?? SHORT;
     const targets = SYSTEMS.map(({ name }) =>
       atMost(
-        `${name}: CPU per job at ${longest.toLocaleString("en")} ≤ 1.25 × that at 1,000`,
+        `${name}: CPU per job at ${longest.toLocaleString("en")} ≤ 1.25 × 1,000`,
         series.median(name, longest, "ratio"),
         1.25,
       ),
@@ -57,13 +57,13 @@ export const BACKLOG_SUITE: Suite = {
 };
 
 function measure({ children, isQuick }: Bench, system: System, length: number): Promise<LoopFigures> {
-  return onFreshGround(system, ({ side, serverPids }) =>
+  return withFreshServers(system, ({ backend, serverPids }) =>
     children.run<LoopFigures>({
       kind: "loop",
       load: "jobs",
-      side,
+      backend,
       role: "all",
-      // The window's worth of jobs is with the workers; the rest waits.
+      // The dispatch window is with the workers; the rest is the backlog.
       inFlight: length + defaultSettings().dispatch.windowMax,
       prefilled: true,
       serverPids,

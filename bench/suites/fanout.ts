@@ -1,17 +1,17 @@
 import type { FanControlFigures, FanFigures, ServeFigures } from "../child/task.ts";
 import { Series } from "../frame/series.ts";
-import { type Ground, onFreshGround, type System } from "../frame/servers.ts";
+import { type Servers, type System, withFreshServers } from "../frame/servers.ts";
 import { atMost, type Bench, type Suite, type Target } from "../frame/suite.ts";
 import { CLUSTER, EMBEDDED } from "./jobs.ts";
 
-/** One run with many children: how fast, how often its lock is taken, and what it does to the runs beside it. */
+/** One run with many children: throughput, lock acquisitions and the effect on other runs. */
 export const FANOUT_SUITE: Suite = {
   title: "fanout: one wide `for_each`, 8 workers (name, items)",
   notes: [
-    "NATS + Redis: 4 control processes, one with the workers, one that starts the runs; embedded: all in one process",
-    "locks: acquisitions of the wide run's lock for each result of its children that was applied; busy: those in vain",
-    "appliers: control processes that applied results of the wide run",
-    "others: 20 runs of three steps a second; p95 before the wide run (quiet) and of those started while it ran",
+    "NATS + Redis: 4 control plane processes, one worker process, one submitter process; embedded: one process",
+    "locks, busy: acquisitions of the wide run's lock and busy replies, per applied result of its children",
+    "appliers: control plane processes that applied results of the wide run",
+    "others: 20 runs of three steps per second; p95 before the wide run (quiet) and of those started during it",
   ],
   columns: [
     { key: "seconds", title: "s", digits: 2 },
@@ -20,7 +20,7 @@ export const FANOUT_SUITE: Suite = {
     { key: "busy_per_result", title: "busy/result", digits: 3 },
     { key: "appliers", title: "appliers", digits: 0 },
     { key: "p95_quiet_ms", title: "others p95 ms, quiet", digits: 2 },
-    { key: "p95_ms", title: "meanwhile", digits: 2 },
+    { key: "p95_ms", title: "during", digits: 2 },
     { key: "ratio", title: "× quiet", digits: 2 },
   ],
   async run(bench) {
@@ -31,9 +31,9 @@ export const FANOUT_SUITE: Suite = {
       for (const system of SYSTEMS) {
         const measured = await measure(bench, system, items);
         const shown = figuresOf(measured, items);
-        bench.say(
+        bench.logProgress(
           `fanout, round ${round}: ${system.name}: ${Math.round(shown.children_per_s)} children/s, ` +
-            `${shown.locks_per_result.toFixed(3)} locks a result, others × ${shown.ratio.toFixed(2)}`,
+            `${shown.locks_per_result.toFixed(3)} locks per result, others × ${shown.ratio.toFixed(2)}`,
         );
         series.add(system.name, items, shown);
         faults.push(...faultsOf(measured, items).map((fault) => `${system.name}, ${items} items: ${fault}`));
@@ -50,29 +50,29 @@ interface Measured {
 }
 
 function measure(bench: Bench, system: System, items: number): Promise<Measured> {
-  return onFreshGround(system, async (ground) => {
-    if (system.kind === "cluster") return inProcesses(bench, ground, items);
-    const fan = await bench.children.run<FanFigures>(taskOf(bench, ground, items, "all"));
+  return withFreshServers(system, async (servers) => {
+    if (system.kind === "cluster") return inProcesses(bench, servers, items);
+    const fan = await bench.children.run<FanFigures>(taskOf(bench, servers, items, "all"));
     return { fan, controls: fan.control ? [fan.control] : [], workers: fan.workers };
   });
 }
 
-async function inProcesses(bench: Bench, ground: Ground, items: number): Promise<Measured> {
+async function inProcesses(bench: Bench, servers: Servers, items: number): Promise<Measured> {
   const { children } = bench;
-  const { side } = ground;
+  const { backend } = servers;
   const controls = [];
   for (let n = 0; n < CONTROLS; n++) {
-    controls.push(await children.start<FanControlFigures>({ kind: "fan-control", side }));
+    controls.push(await children.start<FanControlFigures>({ kind: "fan-control", backend }));
   }
-  const workers = await children.start<ServeFigures>({ kind: "fan-workers", side, workers: WORKERS });
-  const fan = await children.run<FanFigures>(taskOf(bench, ground, items, "submitter"));
+  const workers = await children.start<ServeFigures>({ kind: "fan-workers", backend, workers: WORKERS });
+  const fan = await children.run<FanFigures>(taskOf(bench, servers, items, "submitter"));
   const worked = await workers.stop();
   return { fan, workers: worked, controls: await Promise.all(controls.map((control) => control.stop())) };
 }
 
-function taskOf({ isQuick }: Bench, { side }: Ground, items: number, role: "all" | "submitter") {
+function taskOf({ isQuick }: Bench, { backend }: Servers, items: number, role: "all" | "submitter") {
   const times = isQuick ? { warmMs: 1_000, quietMs: 2_000 } : { warmMs: 2_000, quietMs: 8_000 };
-  return { kind: "fan", side, role, items, workers: WORKERS, othersPerSecond: OTHERS_PER_SECOND, ...times } as const;
+  return { kind: "fan", backend, role, items, workers: WORKERS, othersPerSecond: OTHERS_PER_SECOND, ...times } as const;
 }
 
 function figuresOf({ fan, controls }: Measured, items: number) {
@@ -93,7 +93,7 @@ function faultsOf({ fan, controls, workers }: Measured, items: number): string[]
   const faults = [...fan.faults];
   const results = resultsOf(fan, controls);
   if (results !== items) faults.push(`${items} children, ${results} results applied`);
-  if (workers && workers.again > 0) faults.push(`jobs were worked on again ${workers.again} times`);
+  if (workers && workers.again > 0) faults.push(`${workers.again} jobs were processed more than once`);
   return faults;
 }
 
@@ -106,11 +106,11 @@ const sum = (values: readonly (number | undefined)[]): number =>
 function targetsOf(series: Series, name: string, items: number): Target[] {
   return [
     atMost(
-      `${name}: ≤ 0.2 acquisitions of the run's lock a result`,
+      `${name}: ≤ 0.2 acquisitions of the run lock per result`,
       series.median(name, items, "locks_per_result"),
       0.2,
     ),
-    atMost(`${name}: p95 of other runs meanwhile ≤ 2 × quiet`, series.median(name, items, "ratio"), 2),
+    atMost(`${name}: p95 of other runs during the wide run ≤ 2 × quiet`, series.median(name, items, "ratio"), 2),
   ];
 }
 

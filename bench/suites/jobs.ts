@@ -1,16 +1,16 @@
 import type { LoopFigures } from "../child/task.ts";
 import { Series } from "../frame/series.ts";
-import { onFreshGround, type System } from "../frame/servers.ts";
+import { type System, withFreshServers } from "../frame/servers.ts";
 import { atLeast, atMost, type Bench, type Column, type Suite, type Target } from "../frame/suite.ts";
 
-/** Submitter, control plane and worker in one process, against BullMQ's queue and worker in one process. */
+/** Submitter, control plane and worker in one process, compared with BullMQ's queue and worker in one process. */
 export const JOBS_SUITE: Suite = {
   title: "jobs: submitter, control plane and worker in one process (name, jobs in flight)",
   notes: [
     "latency from the submit call to the committed final state (BullMQ: from add() to the worker's completed event)",
-    "CPU of the Node process (client) and of Redis and NATS (server); c = BullMQ's concurrency; ratios to BullMQ's best",
-    "Redis: appendonly, everysec, for both; JetStream: file storage; embedded: SQLite on disk, synced before acknowledging",
-    "each submit is awaited on its own; finished jobs are kept (BullMQ's default; ours for 7 days)",
+    "CPU of the Node process (client) and of Redis and NATS (server); c = BullMQ's concurrency; ratios to the best of BullMQ",
+    "Redis: appendonly, everysec, for both; JetStream: file storage; embedded: SQLite, synced to disk before it acknowledges",
+    "each submit is awaited separately; finished jobs are kept (BullMQ's default; Cordum: 7 days)",
   ],
   columns: jobColumns(),
   async run(bench) {
@@ -20,7 +20,7 @@ export const JOBS_SUITE: Suite = {
       for (const inFlight of IN_FLIGHT) {
         for (const system of systemsAt(inFlight)) {
           const figures = await measure(bench, system, inFlight);
-          bench.say(`jobs, round ${round}: ${summary(system, inFlight, figures)}`);
+          bench.logProgress(`jobs, round ${round}: ${summary(system, inFlight, figures)}`);
           series.add(system.name, inFlight, jobFigures(figures));
           faults.push(...figures.faults.map((fault) => `${system.name}, ${inFlight} in flight: ${fault}`));
         }
@@ -58,34 +58,34 @@ export function jobFigures(figures: LoopFigures): Readonly<Record<string, number
 
 export function summary(system: System, inFlight: number, { jobs, seconds, clientUs, serverUs }: LoopFigures): string {
   const rate = Math.round(jobs / seconds);
-  return `${system.name}, ${inFlight} in flight: ${rate} jobs/s, ${Math.round((clientUs + serverUs) / jobs)} µs CPU a job`;
+  return `${system.name}, ${inFlight} in flight: ${rate} jobs/s, ${Math.round((clientUs + serverUs) / jobs)} µs CPU per job`;
 }
 
-/** Speed against the fastest configuration of BullMQ, CPU against its leanest. */
+/** Speed relative to the fastest configuration of BullMQ, CPU relative to its cheapest. */
 export function compareWithBest(
   series: Series,
   inFlight: number,
   systems: readonly System[],
   keys = { speed: "jobs_per_s", cpu: "cpu_us_per_job" },
 ): void {
-  const rivals = systems.filter((system) => system.kind === "bullmq").map(({ name }) => name);
+  const peers = systems.filter((system) => system.kind === "bullmq").map(({ name }) => name);
   const by = (key: string) => (a: string, b: string) =>
     series.median(a, inFlight, key) - series.median(b, inFlight, key);
-  const fastest = rivals.toSorted(by(keys.speed)).at(-1);
-  const leanest = rivals.toSorted(by(keys.cpu)).at(0);
-  if (fastest === undefined || leanest === undefined) return;
+  const fastest = peers.toSorted(by(keys.speed)).at(-1);
+  const cheapest = peers.toSorted(by(keys.cpu)).at(0);
+  if (fastest === undefined || cheapest === undefined) return;
   for (const { name } of systems) {
     series.compare(keys.speed, "ratio", { name, inFlight }, { name: fastest, inFlight });
-    series.compare(keys.cpu, "cpu_ratio", { name, inFlight }, { name: leanest, inFlight });
+    series.compare(keys.cpu, "cpu_ratio", { name, inFlight }, { name: cheapest, inFlight });
   }
 }
 
 function measure({ children, isQuick }: Bench, system: System, inFlight: number): Promise<LoopFigures> {
-  return onFreshGround(system, ({ side, serverPids }) =>
+  return withFreshServers(system, ({ backend, serverPids }) =>
     children.run<LoopFigures>({
       kind: "loop",
       load: "jobs",
-      side,
+      backend,
       role: "all",
       inFlight,
       prefilled: false,
@@ -96,7 +96,7 @@ function measure({ children, isQuick }: Bench, system: System, inFlight: number)
   );
 }
 
-/** A control plane runs for weeks: everybody gets time until the compiler has seen all of the code. */
+/** The warm-up is long enough for the compiler: a control plane runs for weeks. */
 export function timesOf(isQuick: boolean) {
   return isQuick ? { warmMs: 700, measureMs: 1_000 } : { warmMs: 8_000, measureMs: 4_000 };
 }
@@ -113,7 +113,7 @@ function targetsOf(series: Series): Target[] {
 export const CLUSTER = "NATS + Redis";
 export const EMBEDDED = "embedded";
 const IN_FLIGHT = [1, 100, 1_000];
-/** What suits BullMQ best was found by trying; the losers stay in the table where they are close. */
+/** The fastest configurations of BullMQ. */
 const BULLMQ_CONCURRENCY: Readonly<Record<number, readonly number[]>> = {
   1: [1, 50],
   100: [50, 100],

@@ -1,20 +1,20 @@
 import { Redis } from "ioredis";
 import { startRedis } from "../../test/servers/start.ts";
-import { machineMs } from "../child/machine-clock.ts";
+import { machineMs } from "../child/clocks.ts";
 import { GO_CHANNEL, LOCK_PEERS, type LockFigures, type LockPeer } from "../child/task.ts";
 import { percentile } from "../frame/figures.ts";
 import { Series } from "../frame/series.ts";
 import { REDIS_DURABILITY } from "../frame/servers.ts";
 import { atMost, type Bench, type Suite } from "../frame/suite.ts";
 
-/** One hot lock, many contenders in several processes, all at once. */
+/** One hot lock, many simultaneous contenders in several processes. */
 export const LOCK_SUITE: Suite = {
   title: "lock: 100 contenders in 4 processes, each holds the same lock for 5 ms; ideal 500 ms",
   notes: [
-    "drain from the signal to the end of the last hold; overlaps by the machine's monotonic clock",
-    "hold: how long the lock was kept, on average; gap: from the end of a hold to the beginning of the next, median",
-    "attempts as each lock counts them; requests: all that was sent to Redis for an acquisition, its wait and its release",
-    "redlock at its own pace (200 ms ± 100 ms) and at 10 ms, without its limit of tries; redis-semaphore's Mutex as it is",
+    "drain: from the signal to the end of the last hold; overlaps by the monotonic clock of the machine",
+    "hold: mean hold time; gap: median time from the end of a hold to the start of the next",
+    "attempts: as counted by each lock; requests: Redis commands per acquisition, with wait and release",
+    "redlock with its default delay (200 ms ± 100 ms) and with 10 ms, without its limit of tries; redis-semaphore: default Mutex",
   ],
   columns: [
     { key: "drain_ms", title: "drain ms", digits: 0 },
@@ -31,15 +31,15 @@ export const LOCK_SUITE: Suite = {
     for (let round = 1; round <= Math.max(bench.isQuick ? 1 : 3, bench.rounds); round++) {
       for (const peer of LOCK_PEERS) {
         const figures = await measure(bench, peer);
-        bench.say(`lock, round ${round}: ${peer}: ${Math.round(figures.drain_ms)} ms`);
+        bench.logProgress(`lock, round ${round}: ${peer}: ${Math.round(figures.drain_ms)} ms`);
         series.add(peer, null, figures);
         if (figures.overlaps > 0 && peer === "cordum")
-          faults.push(`the lock was held by two, ${figures.overlaps} times`);
+          faults.push(`the lock had two holders ${figures.overlaps} times`);
       }
     }
     const targets = [
       atMost("hot lock ≤ 1.25 × ideal", series.median("cordum", null, "over_ideal"), 1.25),
-      atMost("≤ 1.5 attempts for an acquisition", series.median("cordum", null, "attempts_per_acquisition"), 1.5),
+      atMost("≤ 1.5 attempts per acquisition", series.median("cordum", null, "attempts_per_acquisition"), 1.5),
       atMost("no overlap", Math.max(...series.values("cordum", null, "overlaps")), 0),
     ];
     return { series, faults, targets };
@@ -57,11 +57,11 @@ async function measure({ children }: Bench, peer: LockPeer) {
       contenders: CONTENDERS / PROCESSES,
       holdMs: HOLD_MS,
     } as const;
-    const fighters = await Promise.all(Array.from({ length: PROCESSES }, () => children.start<LockFigures>(task)));
+    const contenders = await Promise.all(Array.from({ length: PROCESSES }, () => children.start<LockFigures>(task)));
     const beganMs = machineMs();
     await redis.publish(GO_CHANNEL, "go");
-    const figures = await Promise.all(fighters.map((fighter) => fighter.done));
-    const holdsMs = figures.flatMap((fighter) => fighter.holdsMs);
+    const figures = await Promise.all(contenders.map((contender) => contender.done));
+    const holdsMs = figures.flatMap((contender) => contender.holdsMs);
     const drainMs = Math.max(...holdsMs.map(([, toMs]) => toMs)) - beganMs;
     return {
       drain_ms: drainMs,
@@ -78,15 +78,15 @@ async function measure({ children }: Bench, peer: LockPeer) {
   }
 }
 
-/** Between the end of a hold and the beginning of the next. */
+/** From the end of a hold to the start of the next. */
 function gapsOf(holdsMs: readonly (readonly [number, number])[]): readonly number[] {
-  const inOrder = holdsMs.toSorted((a, b) => a[0] - b[0]);
-  return inOrder.slice(1).map(([fromMs], at) => fromMs - (inOrder[at]?.[1] ?? fromMs));
+  const sorted = holdsMs.toSorted((a, b) => a[0] - b[0]);
+  return sorted.slice(1).map(([fromMs], at) => fromMs - (sorted[at]?.[1] ?? fromMs));
 }
 
 const meanOf = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length;
 
-/** How often a hold began before the one that began earlier had ended. */
+/** How many holds started before an earlier one ended. */
 function overlapsOf(holdsMs: readonly (readonly [number, number])[]): number {
   let overlaps = 0;
   let heldUntilMs = 0;

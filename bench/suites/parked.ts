@@ -1,15 +1,15 @@
 import type { ParkedFigures } from "../child/task.ts";
 import { Series } from "../frame/series.ts";
-import { onFreshGround, type System } from "../frame/servers.ts";
+import { type System, withFreshServers } from "../frame/servers.ts";
 import { atMost, type Bench, type Suite } from "../frame/suite.ts";
 import { CLUSTER, EMBEDDED } from "./jobs.ts";
 
-/** Whether retries that wait hold up jobs that do not, and whether they come back as spread as they were meant. */
+/** Effect of parked retries on healthy jobs, and how evenly the retries return. */
 export const PARKED_SUITE: Suite = {
-  title: `parked: 500 healthy jobs/s beside 10,000 retries that wait for ~30 s`,
+  title: `parked: 500 healthy jobs/s next to 10,000 retries parked for about 30 s`,
   notes: [
-    "p95 of the healthy jobs with none parked (the better of before and after), with all parked, and while they come back",
-    "peak:mean of the returns in bins of 50 ms, as measured at the worker and as the records meant them (ideal)",
+    "p95 of the healthy jobs without parked retries (the better of before and after), with all parked, and while they return",
+    "peak:mean of the returns in bins of 50 ms, as measured at the worker and as planned in the records (ideal)",
   ],
   columns: [
     { key: "p95_none_ms", title: "p95 none ms", digits: 2 },
@@ -28,7 +28,9 @@ export const PARKED_SUITE: Suite = {
       for (const system of SYSTEMS) {
         const figures = await measure(bench, system);
         const { p95NoneMs, p95ParkedMs } = figures;
-        bench.say(`parked, round ${round}: ${system.name}: p95 ${p95NoneMs.toFixed(2)} → ${p95ParkedMs.toFixed(2)} ms`);
+        bench.logProgress(
+          `parked, round ${round}: ${system.name}: p95 ${p95NoneMs.toFixed(2)} → ${p95ParkedMs.toFixed(2)} ms`,
+        );
         series.add(system.name, null, {
           p95_none_ms: p95NoneMs,
           p95_ms: p95ParkedMs,
@@ -43,18 +45,18 @@ export const PARKED_SUITE: Suite = {
       }
     }
     const targets = SYSTEMS.flatMap(({ name }) => [
-      atMost(`${name}: healthy p95 beside parked retries ≤ 1.5 × without`, series.median(name, null, "ratio"), 1.5),
-      atMost(`${name}: peak:mean of those that come back ≤ 1.5 × ideal`, series.median(name, null, "peak_ratio"), 1.5),
+      atMost(`${name}: healthy p95 with parked retries ≤ 1.5 × without`, series.median(name, null, "ratio"), 1.5),
+      atMost(`${name}: peak:mean of returning retries ≤ 1.5 × ideal`, series.median(name, null, "peak_ratio"), 1.5),
     ]);
     return { series, faults, targets };
   },
 };
 
 function measure({ children, isQuick }: Bench, system: System): Promise<ParkedFigures> {
-  return onFreshGround(system, ({ side }) =>
+  return withFreshServers(system, ({ backend }) =>
     children.run<ParkedFigures>({
       kind: "parked",
-      side,
+      backend,
       healthyPerSecond: 500,
       parked: isQuick ? 2_000 : 10_000,
       delayMs: isQuick ? 6_000 : 30_000,

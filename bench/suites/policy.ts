@@ -2,12 +2,12 @@ import { POLICY_PEERS, type PolicyFigures, type PolicyPeer } from "../child/task
 import { Series } from "../frame/series.ts";
 import { atLeast, atMost, type Bench, type Suite } from "../frame/suite.ts";
 
-/** Whether a check of the policy is cheap, and stays so when there are many rules. */
+/** Cost of a policy check, with few and with many rules. */
 export const POLICY_SUITE: Suite = {
-  title: "policy: checks of a policy with so many rules (name, rules), one after another in one process",
+  title: "policy: sequential policy checks in one process (name, rules)",
   notes: [
-    "of ten rules eight are about a topic of a tenant, one about topics that begin with anything, one has a condition",
-    "a quarter of the requests is about none of them; Cedar has the same rules, parsed beforehand, and must give the same answers",
+    "of ten rules, eight match a topic of a tenant, one a topic suffix, one has a condition",
+    "a quarter of the requests match no rule; Cedar has the same rules, parsed before, and must give the same decisions",
   ],
   columns: [
     { key: "checks_per_s", title: "checks/s", digits: 0 },
@@ -20,16 +20,16 @@ export const POLICY_SUITE: Suite = {
     const faults: string[] = [];
     for (let round = 1; round <= bench.rounds; round++) {
       for (const rules of RULES) {
-        const answers = new Map<PolicyPeer, readonly string[]>();
+        const decisions = new Map<PolicyPeer, readonly string[]>();
         for (const peer of POLICY_PEERS) {
           const figures = await measure(bench, peer, rules);
-          answers.set(peer, figures.answers);
+          decisions.set(peer, figures.answers);
           const perSecond = figures.checks / figures.seconds;
-          bench.say(`policy, round ${round}: ${peer}, ${rules} rules: ${Math.round(perSecond)} checks/s`);
+          bench.logProgress(`policy, round ${round}: ${peer}, ${rules} rules: ${Math.round(perSecond)} checks/s`);
           series.add(peer, rules, { checks_per_s: perSecond, cpu_us_per_check: figures.cpuUs / figures.checks });
         }
-        const differing = differences(answers.get("cordum") ?? [], answers.get("cedar") ?? []);
-        if (differing > 0) faults.push(`with ${rules} rules ${differing} answers differ from Cedar's`);
+        const differing = differences(decisions.get("cordum") ?? [], decisions.get("cedar") ?? []);
+        if (differing > 0) faults.push(`${rules} rules: ${differing} decisions differ from Cedar`);
       }
     }
     for (const rules of RULES) {
@@ -40,7 +40,7 @@ export const POLICY_SUITE: Suite = {
     }
     const targets = [
       atLeast("≥ 300,000 checks/s with 1,000 rules", series.median("cordum", MANY, "checks_per_s"), 300_000),
-      atMost("CPU of a check with 1,000 rules ≤ 2 × that with 50", series.median("cordum", MANY, "cost"), 2),
+      atMost("CPU per check with 1,000 rules ≤ 2 × 50 rules", series.median("cordum", MANY, "cost"), 2),
       atLeast("≥ 10 × Cedar with 1,000 rules", series.median("cordum", MANY, "ratio"), 10),
     ];
     return { series, faults, targets };
@@ -52,8 +52,8 @@ function measure({ children, isQuick }: Bench, peer: PolicyPeer, rules: number):
   return children.run<PolicyFigures>({ kind: "policy", peer, rules, ...times });
 }
 
-function differences(ours: readonly string[], theirs: readonly string[]): number {
-  return ours.filter((answer, index) => answer !== theirs[index]).length + Math.abs(ours.length - theirs.length);
+function differences(a: readonly string[], b: readonly string[]): number {
+  return a.filter((decision, index) => decision !== b[index]).length + Math.abs(a.length - b.length);
 }
 
 const FEW = 50;

@@ -1,16 +1,16 @@
 import type { LoopFigures, ServeFigures } from "../child/task.ts";
 import { Series } from "../frame/series.ts";
-import { onFreshGround, type System } from "../frame/servers.ts";
+import { type System, withFreshServers } from "../frame/servers.ts";
 import type { Bench, Suite } from "../frame/suite.ts";
 import { CLUSTER, compareWithBest, jobColumns, jobFigures, summary, timesOf } from "./jobs.ts";
 
-/** Submitter, control plane and worker each in a process of its own; BullMQ has no control plane. */
+/** Submitter, control plane and worker in separate processes. BullMQ has no control plane. */
 export const PROCESSES_SUITE: Suite = {
-  title: "processes: submitter, control plane and worker in processes of their own (name, jobs in flight)",
+  title: "processes: submitter, control plane and worker in separate processes (name, jobs in flight)",
   notes: [
-    "the submitter only commits and announces; the control plane checks, places, dispatches and finishes",
-    "the submitter hears of the end by a message: BullMQ's event stream, ours a message on the bus for each job",
-    "client CPU is that of all Node processes",
+    "the submitter commits and announces jobs; the control plane checks, dispatches and finishes them",
+    "the submitter learns the end of a job from BullMQ's event stream, or from a bus message of Cordum's control plane",
+    "client: CPU of all Node processes",
   ],
   columns: jobColumns(),
   async run(bench) {
@@ -19,7 +19,7 @@ export const PROCESSES_SUITE: Suite = {
     for (let round = 1; round <= bench.rounds; round++) {
       for (const system of SYSTEMS) {
         const { figures, problems } = await measure(bench, system);
-        bench.say(`processes, round ${round}: ${summary(system, IN_FLIGHT, figures)}`);
+        bench.logProgress(`processes, round ${round}: ${summary(system, IN_FLIGHT, figures)}`);
         series.add(system.name, IN_FLIGHT, jobFigures(figures));
         faults.push(...problems.map((fault) => `${system.name} in processes: ${fault}`));
       }
@@ -30,14 +30,14 @@ export const PROCESSES_SUITE: Suite = {
 };
 
 function measure({ children, isQuick }: Bench, system: System) {
-  return onFreshGround(system, async ({ side, serverPids }) => {
+  return withFreshServers(system, async ({ backend, serverPids }) => {
     const roles = system.kind === "bullmq" ? (["worker"] as const) : (["control", "worker"] as const);
     const servers = [];
-    for (const role of roles) servers.push(await children.start<ServeFigures>({ kind: "serve", side, role }));
+    for (const role of roles) servers.push(await children.start<ServeFigures>({ kind: "serve", backend, role }));
     const figures = await children.run<LoopFigures>({
       kind: "loop",
       load: "jobs",
-      side,
+      backend,
       role: "submitter",
       inFlight: IN_FLIGHT,
       prefilled: false,
@@ -53,8 +53,8 @@ function measure({ children, isQuick }: Bench, system: System) {
 function workFaults(worker: ServeFigures | undefined, submitted: number): string[] {
   const { worked = 0, again = 0 } = worker ?? {};
   const faults: string[] = [];
-  if (worked !== submitted) faults.push(`${submitted} jobs were submitted, ${worked} worked on`);
-  if (again > 0) faults.push(`jobs were worked on again ${again} times`);
+  if (worked !== submitted) faults.push(`${submitted} jobs were submitted, ${worked} were processed`);
+  if (again > 0) faults.push(`${again} jobs were processed more than once`);
   return faults;
 }
 

@@ -1,22 +1,22 @@
 import { createRequire } from "node:module";
-import { STEPS } from "../child/ours/payload.ts";
+import { STEPS } from "../child/payload.ts";
 import { DBOS_PACKAGE } from "../child/peers/dbos.ts";
 import type { LoopFigures } from "../child/task.ts";
 import { findPostgres } from "../frame/postgres.ts";
 import { Series } from "../frame/series.ts";
-import { onFreshGround, type System } from "../frame/servers.ts";
+import { type System, withFreshServers } from "../frame/servers.ts";
 import { atLeast, type Bench, type NotRun, type Suite, type Target } from "../frame/suite.ts";
 import { CLUSTER, compareWithBest, EMBEDDED, timesOf } from "./jobs.ts";
 
-/** Whole runs of a workflow, everything in one process, against BullMQ's flows and DBOS's workflows. */
+/** Workflow runs in one process, compared with BullMQ flows and DBOS workflows. */
 export const RUNS_SUITE: Suite = {
-  title: "runs: workflows of three worker steps in a row, everything in one process (name, runs in flight)",
+  title: "runs: workflows of three sequential worker steps in one process (name, runs in flight)",
   notes: [
-    "latency from the start call to the committed end of the run; every step of ours is checked against the policy",
-    "BullMQ: a flow of parent, child and grandchild; c = concurrency of a worker; 1 or 3 queues, each with a worker",
-    "DBOS: steps are calls in the process of the workflow, no worker, no check; p = its pool of connections (its default is 10)",
-    "CPU of the Node process (client) and of Redis, NATS and PostgreSQL (server); ratios to BullMQ's best, round by round",
-    "Redis: appendonly, everysec, for both; embedded and PostgreSQL (its own settings) sync to disk before acknowledging",
+    "latency from the start call to the committed end of the run; Cordum checks every step against the policy",
+    "BullMQ: a flow of parent, child and grandchild; c = concurrency per worker; 1 or 3 queues with a worker each",
+    "DBOS: steps are calls in the process of the workflow, without worker and check; p = connection pool (default 10)",
+    "CPU of the Node process (client) and of Redis, NATS and PostgreSQL (server); ratios to the best of BullMQ, per round",
+    "Redis: appendonly, everysec, for all; embedded and PostgreSQL (default settings) sync to disk before they acknowledge",
   ],
   columns: [
     { key: "runs_per_s", title: "runs/s", digits: 0 },
@@ -38,9 +38,9 @@ export const RUNS_SUITE: Suite = {
       for (const system of systems) {
         const figures = await measure(bench, system);
         const shown = runFigures(figures);
-        bench.say(
+        bench.logProgress(
           `runs, round ${round}: ${system.name}: ${Math.round(shown.steps_per_s)} steps/s, ` +
-            `${Math.round(shown.cpu_us_per_step)} µs CPU a step`,
+            `${Math.round(shown.cpu_us_per_step)} µs CPU per step`,
         );
         series.add(system.name, IN_FLIGHT, shown);
         faults.push(...figures.faults.map((fault) => `${system.name}, runs: ${fault}`));
@@ -52,11 +52,11 @@ export const RUNS_SUITE: Suite = {
 };
 
 function measure({ children, isQuick }: Bench, system: System): Promise<LoopFigures> {
-  return onFreshGround(system, ({ side, serverPids }) =>
+  return withFreshServers(system, ({ backend, serverPids }) =>
     children.run<LoopFigures>({
       kind: "loop",
       load: "runs",
-      side,
+      backend,
       role: "all",
       inFlight: IN_FLIGHT,
       prefilled: false,
@@ -83,15 +83,15 @@ function runFigures({ jobs: runs, seconds, p50Ms, p95Ms, clientUs, serverUs }: L
 function targetsOf(series: Series): Target[] {
   const ratio = (name: string) => series.median(name, IN_FLIGHT, "ratio");
   return [
-    atLeast("embedded: steps/s ≥ 1.5 × BullMQ's flows", ratio(EMBEDDED), 1.5),
-    atLeast("NATS + Redis: steps/s ≥ 1 × BullMQ's flows", ratio(CLUSTER), 1),
+    atLeast("embedded: steps/s ≥ 1.5 × BullMQ flows", ratio(EMBEDDED), 1.5),
+    atLeast("NATS + Redis: steps/s ≥ 1 × BullMQ flows", ratio(CLUSTER), 1),
   ];
 }
 
-/** DBOS is neither a dependency nor alone: it needs its package and a PostgreSQL. */
+/** DBOS needs its optional package and PostgreSQL. */
 function missingPeers(): NotRun[] {
   const reasons: string[] = [];
-  if (findPostgres() === null) reasons.push("no PostgreSQL here (`initdb` and `postgres`)");
+  if (findPostgres() === null) reasons.push("PostgreSQL (`initdb` and `postgres`) is not installed");
   if (!isInstalled(DBOS_PACKAGE)) reasons.push(`the package \`${DBOS_PACKAGE}\` is not installed`);
   return reasons.length === 0 ? [] : [{ name: "DBOS", reason: reasons.join("; ") }];
 }
@@ -106,7 +106,7 @@ function isInstalled(name: string): boolean {
 }
 
 const IN_FLIGHT = 100;
-/** What suits BullMQ best is found by trying. */
+/** Ratios use the best of these configurations. */
 const BULLMQ = [50, 100].flatMap((concurrency) =>
   (["one", "each"] as const).map(
     (queues): System => ({

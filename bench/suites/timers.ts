@@ -1,15 +1,15 @@
 import type { TimersFigures } from "../child/task.ts";
 import { Series } from "../frame/series.ts";
-import { onFreshGround, type System } from "../frame/servers.ts";
+import { type System, withFreshServers } from "../frame/servers.ts";
 import { atMost, type Bench, type Suite } from "../frame/suite.ts";
 import { CLUSTER, EMBEDDED } from "./jobs.ts";
 
-/** Whether timers cost anything before they are due. */
+/** Cost of pending timers that are not due. */
 export const TIMERS_SUITE: Suite = {
-  title: "timers: CPU of a sweep that finds nothing due, with so many timers pending (name, pending)",
+  title: "timers: CPU of a sweep without due timers (name, pending timers)",
   notes: [
-    "the timers are written first and not measured; then the world is opened anew, so that nothing is remembered of them",
-    "CPU of the process and of its servers together, for one sweep; in the end one timer is due, and it alone must be found",
+    "the timers are written first, without measurement; then the world is reopened with empty caches",
+    "CPU of the process and of its servers per sweep; at the end one timer is due and must be the only one that fires",
   ],
   columns: [
     { key: "sweep_ms", title: "CPU ms/sweep", digits: 3 },
@@ -18,27 +18,29 @@ export const TIMERS_SUITE: Suite = {
   async run(bench) {
     const series = new Series();
     const faults: string[] = [];
-    const numbers = PENDING.filter((pending) => !bench.isQuick || pending <= PENDING_MAX_QUICK);
+    const sizes = PENDING.filter((pending) => !bench.isQuick || pending <= PENDING_MAX_QUICK);
     for (let round = 1; round <= Math.min(ROUNDS_MAX, bench.rounds); round++) {
-      for (const pending of numbers) {
+      for (const pending of sizes) {
         for (const system of SYSTEMS) {
           const figures = await measure(bench, system, pending);
           const sweepMs = figures.sweepUs / 1_000;
-          bench.say(`timers, round ${round}: ${system.name}, ${pending} pending: ${sweepMs.toFixed(3)} ms a sweep`);
+          bench.logProgress(
+            `timers, round ${round}: ${system.name}, ${pending} pending: ${sweepMs.toFixed(3)} ms per sweep`,
+          );
           series.add(system.name, pending, { sweep_ms: sweepMs });
           faults.push(...figures.faults.map((fault) => `${system.name}, ${pending} timers: ${fault}`));
         }
       }
     }
     for (const { name } of SYSTEMS) {
-      for (const inFlight of numbers) {
+      for (const inFlight of sizes) {
         series.compare("sweep_ms", "ratio", { name, inFlight }, { name, inFlight: FEW });
       }
     }
-    const most = numbers.at(-1) ?? FEW;
+    const most = sizes.at(-1) ?? FEW;
     const targets = SYSTEMS.map(({ name }) =>
       atMost(
-        `${name}: CPU of a sweep past ${most.toLocaleString("en")} timers ≤ 1.5 × that past 1,000`,
+        `${name}: CPU per sweep with ${most.toLocaleString("en")} timers ≤ 1.5 × 1,000 timers`,
         series.median(name, most, "ratio"),
         1.5,
       ),
@@ -48,13 +50,13 @@ export const TIMERS_SUITE: Suite = {
 };
 
 function measure({ children, isQuick }: Bench, system: System, pending: number): Promise<TimersFigures> {
-  return onFreshGround(system, ({ side, serverPids }) =>
+  return withFreshServers(system, ({ backend, serverPids }) =>
     children.run<TimersFigures>({
       kind: "timers",
-      side,
+      backend,
       pending,
       rounds: isQuick ? 2 : 4,
-      // The servers' CPU is counted in hundredths of a second.
+      // Enough sweeps for the server CPU ticks of 10 ms.
       sweeps: isQuick ? 1_000 : 4_000,
       serverPids,
     }),

@@ -1,16 +1,16 @@
 import { FlowProducer, Worker } from "bullmq";
-import { type Input, STEP_TOPICS, STEPS, stepOf } from "../ours/payload.ts";
-import type { Events, Side } from "../side.ts";
-import type { SideSpec } from "../task.ts";
+import type { Backend, Events } from "../backend.ts";
+import { type Input, STEP_TOPICS, STEPS, stepOf } from "../payload.ts";
+import type { BackendSpec } from "../task.ts";
 
 /**
- * A run of three steps as a flow of BullMQ: a parent that waits for its child, which waits for its own.
+ * A run of three steps as a BullMQ flow.
  *
- * 1. The last step is the root of the flow; the run has ended at the worker's `completed` event of the root.
- * 2. Every step has the run's input as its data; none reads what the one before it answered, as with ours.
- * 3. One queue and one worker for all steps, or one of both for each: what suits it best is found by trying.
+ * 1. The last step is the root of the flow. The run ends at the `completed` event of the root.
+ * 2. Every step has the run's input as its data and reads no output of other steps, as with Cordum.
+ * 3. One queue and worker for all steps, or for each step; both are measured.
  */
-export async function openBullmqRuns(spec: Extract<SideSpec, { kind: "bullmq" }>, events: Events): Promise<Side> {
+export async function openBullmqRuns(spec: Extract<BackendSpec, { kind: "bullmq" }>, events: Events): Promise<Backend> {
   const { hostname: host, port } = new URL(spec.redisUrl);
   const connection = { host, port: Number(port), maxRetriesPerRequest: null };
   const queueOf = (step: number) => (spec.queues === "each" ? (STEP_TOPICS[step] ?? "") : "bench.steps");
@@ -29,7 +29,7 @@ export async function openBullmqRuns(spec: Extract<SideSpec, { kind: "bullmq" }>
     worker.on("completed", (job) => {
       if (stepOf(job.name) === LAST) events.ended(job.data.n);
     });
-    // Without a listener an error would end the process before it could be reported.
+    // Without a listener an error would end the process.
     worker.on("error", (error) => process.stderr.write(`bullmq worker: ${error.message}\n`));
     workers.push(worker);
     return worker.waitUntilReady();
@@ -45,7 +45,7 @@ export async function openBullmqRuns(spec: Extract<SideSpec, { kind: "bullmq" }>
       });
     },
     async fill() {
-      throw new Error("the backlog is measured with jobs alone");
+      throw new Error("the backlog is measured with jobs only");
     },
     async start() {
       await Promise.all([...new Set(STEP_TOPICS.map((_, step) => queueOf(step)))].map(startWorker));

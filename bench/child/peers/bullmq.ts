@@ -1,24 +1,23 @@
 import { Queue, QueueEvents, Worker } from "bullmq";
-import { type Input, TOPIC } from "../ours/payload.ts";
-import type { Events, Side } from "../side.ts";
-import type { Role, SideSpec } from "../task.ts";
+import type { Backend, Events } from "../backend.ts";
+import { type Input, TOPIC } from "../payload.ts";
+import type { BackendSpec, Role } from "../task.ts";
 
 /**
- * BullMQ as its documentation recommends it: a connection for each object, no limit of retries per request, finished
- * jobs kept (its default; ours are kept for seven days).
+ * BullMQ as its documentation recommends: one connection per object, no retry limit per request, finished jobs are kept (its
+ * default; Cordum keeps them for seven days).
  *
- * A job has ended when its completion is in Redis: in one process the worker's own event says so; where the submitter
- * is alone, BullMQ's event stream does.
+ * A job ends when its completion is in Redis, at the worker's `completed` event. A separate submitter uses `QueueEvents`.
  */
 export async function openBullmq(
-  spec: Extract<SideSpec, { kind: "bullmq" }>,
+  spec: Extract<BackendSpec, { kind: "bullmq" }>,
   role: Role,
   events: Events,
-): Promise<Side> {
+): Promise<Backend> {
   const { hostname: host, port } = new URL(spec.redisUrl);
   const connection = { host, port: Number(port), maxRetriesPerRequest: null };
   const queue = role === "worker" ? null : new Queue<Input>(TOPIC, { connection });
-  // From the beginning, because it would otherwise begin to read a moment after it says that it is ready.
+  // From the first event: the default position is taken some time after `waitUntilReady`.
   const stream = role === "submitter" ? new QueueEvents(TOPIC, { connection, lastEventId: "0-0" }) : null;
   stream?.on("completed", ({ returnvalue }) => events.ended((returnvalue as unknown as Answer).n));
   await Promise.all([queue?.waitUntilReady(), stream?.waitUntilReady()]);
@@ -28,7 +27,7 @@ export async function openBullmq(
       await queue?.add("echo", input);
     },
     async fill() {
-      throw new Error("the backlog is measured of ours alone");
+      throw new Error("the backlog is measured with Cordum only");
     },
     async start() {
       if (role === "submitter") return;
@@ -41,7 +40,7 @@ export async function openBullmq(
         { connection, concurrency: spec.concurrency },
       );
       worker.on("completed", (job) => events.ended(job.data.n));
-      // Without a listener an error would end the process before it could be reported.
+      // Without a listener an error would end the process.
       worker.on("error", (error) => process.stderr.write(`bullmq worker: ${error.message}\n`));
       await worker.waitUntilReady();
     },

@@ -1,15 +1,15 @@
-import { type Input, STEP_TOPICS } from "../ours/payload.ts";
-import type { Events, Side } from "../side.ts";
-import type { SideSpec } from "../task.ts";
+import type { Backend, Events } from "../backend.ts";
+import { type Input, STEP_TOPICS } from "../payload.ts";
+import type { BackendSpec } from "../task.ts";
 
 /**
- * A run of three steps as a workflow of DBOS, whose steps are checkpoints in PostgreSQL.
+ * A run of three steps as a DBOS workflow, with checkpoints in PostgreSQL.
  *
- * 1. The run has ended when its handle has its result: the result is in PostgreSQL by then.
- * 2. Its steps are function calls in the process that runs the workflow; nothing is dispatched to a worker.
- * 3. It is no dependency: it is loaded if it is there, and the suite says so when it is not.
+ * 1. The run ends when its handle has the result, which is in PostgreSQL by then.
+ * 2. Steps are function calls in the process of the workflow; they are not dispatched to a worker.
+ * 3. The package is optional. Without it, the suite reports the peer as not run.
  */
-export async function openDbosRuns(spec: Extract<SideSpec, { kind: "dbos" }>, events: Events): Promise<Side> {
+export async function openDbosRuns(spec: Extract<BackendSpec, { kind: "dbos" }>, events: Events): Promise<Backend> {
   const { DBOS } = (await import(DBOS_PACKAGE)) as DbosModule;
   const run = DBOS.registerWorkflow(
     async (input: Input) => {
@@ -40,21 +40,21 @@ export async function openDbosRuns(spec: Extract<SideSpec, { kind: "dbos" }>, ev
       void handle.getResult().then(({ n }) => events.ended(n), report);
     },
     async fill() {
-      throw new Error("the backlog is measured with jobs alone");
+      throw new Error("the backlog is measured with jobs only");
     },
     async start() {},
     close: () => DBOS.shutdown(),
   };
 }
 
-/** Its run then never ends, which the books show. */
+/** The run then never ends, which the ledger reports. */
 function report(error: unknown): void {
   process.stderr.write(`dbos: ${error instanceof Error ? error.message : error}\n`);
 }
 
 export const DBOS_PACKAGE = "@dbos-inc/dbos-sdk";
 
-/** The part that is used. */
+/** The used part of the API. */
 interface DbosModule {
   readonly DBOS: {
     setConfig(config: Readonly<Record<string, string | number>>): void;

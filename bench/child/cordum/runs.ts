@@ -1,22 +1,22 @@
 import type { Run } from "../../../src/core/model/run.ts";
 import { startControl } from "../../../src/engine/control.ts";
 import { startWorker } from "../../../src/worker/worker.ts";
-import type { Events, Side } from "../side.ts";
-import { applyAll, MANY_RUNS, mustStart, ORG, openFlowWith, THREE, watchRunEnds } from "./our-workflows.ts";
-import { type OurSpec, openWorld } from "./our-world.ts";
-import { type Input, STEP_TOPICS, stepOf } from "./payload.ts";
+import type { Backend, Events } from "../backend.ts";
+import { type Input, STEP_TOPICS, stepOf } from "../payload.ts";
+import { applyAll, MANY_RUNS, ORG, openEngineWith, startOrThrow, THREE, watchRunEnds } from "./workflows.ts";
+import { type CordumSpec, openWorld } from "./world.ts";
 
 /**
- * Runs of ours, as `cordum up` joins it: a world, the control plane, one worker for the three topics; the default
- * settings but for the number of runs that may be open.
+ * Runs on Cordum as `cordum up` composes it, with one worker for the three topics and the default settings, except for the
+ * limit of open runs.
  *
- * 1. A run has ended when the commit of its final state has resolved.
- * 2. Every step is a job: its policy is checked, it is dispatched to the worker, its result comes back over the bus.
+ * 1. A run ends when the commit of its final state has resolved.
+ * 2. Every step is a job: it is checked against the policy, dispatched to the worker, and its result arrives over the bus.
  */
-export async function openOurRuns(spec: OurSpec, events: Events): Promise<Side> {
+export async function openCordumRuns(spec: CordumSpec, events: Events): Promise<Backend> {
   const opened = await openWorld(spec);
   const { world } = opened;
-  const engine = openFlowWith(world, MANY_RUNS);
+  const engine = openEngineWith(world, MANY_RUNS);
   watchRunEnds(world, (run) => {
     if (run.state === "SUCCEEDED") events.ended(numberOf(run));
     else process.stderr.write(`a run ended as ${run.state}: ${run.error?.message}\n`);
@@ -25,10 +25,10 @@ export async function openOurRuns(spec: OurSpec, events: Events): Promise<Side> 
   const stops: (() => Promise<void>)[] = [];
   return {
     async submit(input) {
-      await mustStart(engine, THREE.id, input);
+      await startOrThrow(engine, THREE.id, input);
     },
     async fill() {
-      throw new Error("the backlog is measured with jobs alone");
+      throw new Error("the backlog is measured with jobs only");
     },
     async start() {
       const control = await startControl(engine);
@@ -46,7 +46,7 @@ export async function openOurRuns(spec: OurSpec, events: Events): Promise<Side> 
       stops.push(worker);
     },
     async close() {
-      // The worker first, so that what it has begun can still be finished.
+      // The worker stops first, so that its jobs can finish.
       for (const stop of stops.toReversed()) await stop();
       await opened.close();
     },

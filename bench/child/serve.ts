@@ -1,25 +1,25 @@
-import type { OpenSide } from "../side.ts";
-import type { ServeFigures, ServeTask } from "../task.ts";
+import type { OpenBackend } from "./backend.ts";
+import type { ServeFigures, ServeTask } from "./task.ts";
 
-/** One station in a process of its own, until it is told to stop. */
+/** Runs a control plane or a worker in this process until it is stopped. */
 export async function serve(
   task: ServeTask,
-  open: OpenSide,
+  open: OpenBackend,
   ready: () => void,
   stopped: Promise<void>,
 ): Promise<ServeFigures> {
   const seen = new Set<number>();
   let again = 0;
-  const side = await open(task.side, task.role, {
+  const backend = await open(task.backend, task.role, {
     worked({ n }) {
       if (seen.has(n)) again++;
       seen.add(n);
     },
     ended() {},
   });
-  await side.start();
+  await backend.start();
   ready();
   await stopped;
-  await side.close();
+  await backend.close();
   return { worked: seen.size, again };
 }

@@ -2,10 +2,10 @@ import { setTimeout as delay } from "node:timers/promises";
 import { Redis } from "ioredis";
 import { Mutex } from "redis-semaphore";
 import Redlock from "redlock";
-import { openOurLocks } from "../ours/our-locks.ts";
+import { openCordumLocks } from "../cordum/locks.ts";
 import type { LockPeer } from "../task.ts";
 
-/** The locks that are compared: each acquires, says how often it had to ask, and releases. */
+/** A compared lock. */
 export interface LockClient {
   acquire(key: string): Promise<HeldLock>;
   close(): Promise<void>;
@@ -19,9 +19,9 @@ export interface HeldLock {
 export async function openLockPeer(peer: LockPeer, redisUrl: string): Promise<LockClient> {
   switch (peer) {
     case "cordum":
-      return openOurLocks(redisUrl, LOCK_TTL_MS, LOCK_WAIT_MS);
+      return openCordumLocks(redisUrl, LOCK_TTL_MS, LOCK_WAIT_MS);
     case "redlock":
-      // Its own pace, but as patient as the others: by default it gives up after ten tries.
+      // The default delay without the default limit of ten tries.
       return openRedlock(redisUrl, { retryCount: -1 });
     case "redlock 10 ms":
       return openRedlock(redisUrl, { retryCount: -1, retryDelay: 10, retryJitter: 5 });
@@ -51,7 +51,7 @@ function openMutex(redisUrl: string): LockClient {
   return {
     async acquire(key) {
       let attempts = 0;
-      // It asks with one SET per try and does not say how many there were.
+      // Mutex sends one SET per try and does not expose the count.
       const counting = new Proxy(redis, {
         get(target, name) {
           if (name === "set") attempts++;

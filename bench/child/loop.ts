@@ -1,42 +1,42 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { CpuMeter } from "../cpu.ts";
-import type { OpenSide, Side } from "../side.ts";
-import type { LoopFigures, LoopTask } from "../task.ts";
+import type { Backend, OpenBackend } from "./backend.ts";
+import { CpuMeter } from "./clocks.ts";
 import { Ledger } from "./ledger.ts";
 import { inputOf, STEPS } from "./payload.ts";
+import type { LoopFigures, LoopTask } from "./task.ts";
 
 /**
- * A closed loop: so many jobs, or runs of a workflow, in flight, a new one when one has ended.
+ * A closed loop with a fixed number of jobs or runs in flight.
  *
- * 1. The measured window lies inside the running loop: neither its beginning nor its end is part of the figures.
- * 2. Every job, the warm-up's too, is checked in the end: worked on once (a run: each of its steps, in order), ended once. Of a prefilled backlog, which is
- *    not worked off, the part that was begun.
+ * 1. The measured window is inside the running loop, without its start and its end.
+ * 2. Every job, with those of the warm-up, is checked: processed once (a run: each step once, in order) and ended once. A
+ *    prefilled backlog is not drained, so only its started jobs are checked.
  */
-export async function runLoop(task: LoopTask, open: OpenSide): Promise<LoopFigures> {
+export async function runLoop(task: LoopTask, open: OpenBackend): Promise<LoopFigures> {
   const loop = new Loop(task.load === "runs" ? STEPS : 1);
-  const side = await open(task.side, task.role, loop);
-  if (task.prefilled) await side.fill(task.inFlight, () => loop.next());
-  await side.start();
-  loop.begin(side, task.prefilled ? 0 : task.inFlight);
+  const backend = await open(task.backend, task.role, loop);
+  if (task.prefilled) await backend.fill(task.inFlight, () => loop.next());
+  await backend.start();
+  loop.begin(backend, task.prefilled ? 0 : task.inFlight);
   const figures = await Promise.race([measure(task, loop), loop.failed]);
   loop.end();
   if (!task.prefilled) {
     await Promise.race([loop.drained, loop.failed, delay(DRAIN_MS_MAX)]);
     await delay(SETTLE_MS);
   }
-  await side.close();
+  await backend.close();
   const faults = loop.ledger.faults({ isWorkHere: task.role === "all", isDrained: !task.prefilled });
   return { ...figures, submitted: loop.ledger.submitted, faults };
 }
 
 class Loop {
   readonly ledger: Ledger;
-  /** Resolves when the first job has ended: a backlog that was there before its control plane waits for a sweep. */
+  /** Resolves when the first job has ended. A prefilled backlog waits for the first sweep. */
   readonly flowing: Promise<void>;
   /** Resolves when the last job has ended, after `end`. */
   readonly drained: Promise<void>;
   readonly failed: Promise<never>;
-  #side: Side | null = null;
+  #backend: Backend | null = null;
   #isRunning = false;
   #engine: () => void = () => {};
   #drain: () => void = () => {};
@@ -53,7 +53,7 @@ class Loop {
     this.failed = new Promise((_, reject) => {
       this.#fail = reject;
     });
-    // Somebody races with it later; until then a failure must not end the process.
+    // Handled by a later race; until then a rejection must not end the process.
     this.failed.catch(() => {});
   }
 
@@ -61,8 +61,8 @@ class Loop {
     return inputOf(this.ledger.submit(performance.now()));
   }
 
-  begin(side: Side, slots: number): void {
-    this.#side = side;
+  begin(backend: Backend, slots: number): void {
+    this.#backend = backend;
     this.#isRunning = true;
     for (let slot = 0; slot < slots; slot++) this.#launch();
   }
@@ -84,14 +84,14 @@ class Loop {
   }
 
   #launch(): void {
-    this.#side?.submit(this.next()).catch(this.#fail);
+    this.#backend?.submit(this.next()).catch(this.#fail);
   }
 }
 
 async function measure(task: LoopTask, { ledger, flowing }: Loop): Promise<Omit<LoopFigures, "submitted" | "faults">> {
   await flowing;
   await delay(task.warmMs);
-  const cpu = new CpuMeter(task.clientPids, task.serverPids, task.side.kind === "dbos");
+  const cpu = new CpuMeter(task.clientPids, task.serverPids, task.backend.kind === "dbos");
   const beganMs = performance.now();
   ledger.beginWindow();
   await delay(task.measureMs);
@@ -101,5 +101,5 @@ async function measure(task: LoopTask, { ledger, flowing }: Loop): Promise<Omit<
 }
 
 const DRAIN_MS_MAX = 60_000;
-/** Long enough for a job that ends or is worked on twice to be seen. */
+/** Enough time to observe a duplicate. */
 const SETTLE_MS = 200;

@@ -1,4 +1,4 @@
-// The stations beside a wide run, each countable, whether they have a process of their own or share one.
+// Control planes and workers of the fan-out suite, in processes of their own or in one process.
 
 import { isFinal, JOBS, type Job } from "../../../src/core/model/job.ts";
 import type { Run } from "../../../src/core/model/run.ts";
@@ -6,28 +6,28 @@ import { startControl } from "../../../src/engine/control.ts";
 import { runLockKey } from "../../../src/engine/runs/run-lock.ts";
 import type { World } from "../../../src/ports/world.ts";
 import { startWorker } from "../../../src/worker/worker.ts";
+import { STEP_TOPICS } from "../payload.ts";
 import type { FanControlFigures, FanControlTask, FanWorkersTask, ServeFigures } from "../task.ts";
-import { CHILD_TOPIC, MANY_RUNS, openFlowWith, watchRunEnds } from "./our-workflows.ts";
-import { openWorld, oursOnly } from "./our-world.ts";
-import { STEP_TOPICS } from "./payload.ts";
+import { CHILD_TOPIC, MANY_RUNS, openEngineWith, watchRunEnds } from "./workflows.ts";
+import { cordumOnly, openWorld } from "./world.ts";
 
 type Ready = () => void;
 
-/** Control plane in a process of its own; tells everybody when a run has ended. */
+/** A control plane in its own process. Broadcasts the end of every run. */
 export async function serveFanControl(
   task: FanControlTask,
   ready: Ready,
   stopped: Promise<void>,
 ): Promise<FanControlFigures> {
-  const opened = await openWorld(oursOnly(task.side));
-  const books = keepBooks(opened.world);
-  watchRunEnds(opened.world, (run) => tellEnd(opened.world, run));
-  const control = await startControl(openFlowWith(opened.world, MANY_RUNS));
+  const opened = await openWorld(cordumOnly(task.backend));
+  const counts = countRunWork(opened.world);
+  watchRunEnds(opened.world, (run) => broadcastEnd(opened.world, run));
+  const control = await startControl(openEngineWith(opened.world, MANY_RUNS));
   ready();
   await stopped;
   await control.stop();
   await opened.close();
-  return books();
+  return counts();
 }
 
 export async function serveFanWorkers(
@@ -35,7 +35,7 @@ export async function serveFanWorkers(
   ready: Ready,
   stopped: Promise<void>,
 ): Promise<ServeFigures> {
-  const spec = oursOnly(task.side);
+  const spec = cordumOnly(task.backend);
   const opened = await openWorld(spec);
   const workers = await startWorkers(opened.world, task.workers, spec.concurrency);
   ready();
@@ -64,11 +64,8 @@ export async function startWorkers(world: World, count: number, concurrency: num
   };
 }
 
-/**
- * Counts, by run, the acquisitions of its lock, the vain ones too, and the results that were applied to it. Counted where they are asked for
- * and where they are written, so that the small runs beside the wide one do not blur its figures.
- */
-export function keepBooks({ locks, store }: World): () => FanControlFigures {
+/** Counts, per run, the acquisitions of its lock, its busy replies and the applied results, at the lock and store ports. */
+export function countRunWork({ locks, store }: World): () => FanControlFigures {
   const acquisitions: Record<string, number> = {};
   const busy: Record<string, number> = {};
   const results: Record<string, number> = {};
@@ -98,13 +95,16 @@ function count(counts: Record<string, number>, key: string): void {
   counts[key] = (counts[key] ?? 0) + 1;
 }
 
-function tellEnd(world: World, run: Run): void {
+function broadcastEnd(world: World, run: Run): void {
   const status = run.state === "SUCCEEDED" ? "succeeded" : "failed_fatal";
   const packet = { traceId: "", senderId: world.name, createdAtMs: world.clock.now() };
   world.bus.broadcast(RUN_ENDED, { ...packet, body: { kind: "job_result", jobId: run.id, workerId: "bench", status } });
 }
 
-export function hearEnds(world: World, ended: (runId: string, isGood: boolean) => void): Promise<() => Promise<void>> {
+export function subscribeEnds(
+  world: World,
+  ended: (runId: string, isGood: boolean) => void,
+): Promise<() => Promise<void>> {
   return world.bus.subscribe(RUN_ENDED, ({ body }) => {
     if (body.kind === "job_result") ended(body.jobId, body.status === "succeeded");
   });

@@ -6,21 +6,20 @@ import { compile } from "../../../src/core/policy/compile.ts";
 import { DEFAULT_POLICY } from "../../../src/core/policy/kernel.ts";
 import type { Log } from "../../../src/ports/log.ts";
 import type { World } from "../../../src/ports/world.ts";
-import type { SideSpec } from "../task.ts";
+import type { BackendSpec } from "../task.ts";
 
-export type OurSpec = Extract<SideSpec, { kind: "cluster" | "embedded" }>;
+export type CordumSpec = Extract<BackendSpec, { kind: "cluster" | "embedded" }>;
 
-/** What only ours can do is asked of ours alone. */
-export function oursOnly(spec: SideSpec): OurSpec {
+export function cordumOnly(spec: BackendSpec): CordumSpec {
   if (spec.kind === "cluster" || spec.kind === "embedded") return spec;
-  throw new Error(`this is measured of ours alone, not of ${spec.kind}`);
+  throw new Error(`this task measures Cordum only, not ${spec.kind}`);
 }
 
 /**
- * A world as `cordum up` opens it: real metrics, the default settings and the built-in policy. Warnings go to stderr
- * while it is measured; what it says of the servers when it opens is known and stated with the figures.
+ * A world as `cordum up` opens it: metrics, default settings and the built-in policy. Warnings go to stderr while it is
+ * measured, and are suppressed when it opens and closes.
  */
-export async function openWorld(spec: OurSpec): Promise<OpenedWorld> {
+export async function openWorld(spec: CordumSpec): Promise<OpenedWorld> {
   const name = `bench-${process.pid}`;
   const log = pinoLog({ level: "warn", name, target: process.stderr });
   let isMeasuring = false;
@@ -41,7 +40,7 @@ export interface OpenedWorld {
   close(): Promise<void>;
 }
 
-async function open(spec: OurSpec, name: string, log: Log): Promise<OpenedWorld> {
+async function open(spec: CordumSpec, name: string, log: Log): Promise<OpenedWorld> {
   const { bus } = defaultSettings();
   const parts = {
     name,

@@ -1,23 +1,22 @@
 import { Redis } from "ioredis";
-import { intentOf } from "../../src/core/retry/intent.ts";
-import { startControl } from "../../src/engine/control.ts";
-import type { Engine } from "../../src/engine/engine.ts";
-import { applyAll, HELD, openFlowWith, start } from "./ours/our-workflows.ts";
-import { openWorld, oursOnly } from "./ours/our-world.ts";
-import { type AdmissionFigures, type AdmissionStrategy, type AdmissionTask, GO_CHANNEL } from "./task.ts";
+import { intentOf } from "../../../src/core/retry/intent.ts";
+import { startControl } from "../../../src/engine/control.ts";
+import type { Engine } from "../../../src/engine/engine.ts";
+import { type AdmissionFigures, type AdmissionStrategy, type AdmissionTask, GO_CHANNEL } from "../task.ts";
+import { applyAll, HELD, openEngineWith, start } from "./workflows.ts";
+import { cordumOnly, openWorld } from "./world.ts";
 
 /**
- * One of the processes that start runs for one org, all at once.
+ * One of several processes that start runs of one org at the same time.
  *
- * 1. Everybody is connected and warm before the signal, which is one message that all processes hear. The warm-up is of
- *    another org, with room for all.
- * 2. A run that was let in stays open: its first step waits for a human.
- * 3. The latency is from the call to its answer, whichever that is; the status is what the gateway makes of it.
+ * 1. All processes are connected and warmed up, with another org, before one published message starts them.
+ * 2. An admitted run stays open: its first step waits for an approval.
+ * 3. The latency is from the call to its outcome; the status is that of the gateway.
  */
 export async function runAdmission(task: AdmissionTask, ready: () => void): Promise<AdmissionFigures> {
-  const opened = await openWorld(oursOnly(task.side));
+  const opened = await openWorld(cordumOnly(task.backend));
   const warmOrg = `warm-${process.pid}`;
-  const engine = openFlowWith(opened.world, {
+  const engine = openEngineWith(opened.world, {
     limits: { max_concurrent_runs: task.limit },
     orgs: { [warmOrg]: { limits: { max_concurrent_runs: WARM_STARTS * 2 } } },
     admission: admissionOf(task.strategy),
@@ -26,9 +25,9 @@ export async function runAdmission(task: AdmissionTask, ready: () => void): Prom
   await applyAll(engine, warmOrg, [HELD]);
   await applyAll(engine, HOT_ORG, [HELD]);
   await warmUp(engine, warmOrg);
-  const go = await hearGo(task.goRedisUrl);
+  const go = await subscribeGo(task.goRedisUrl);
   ready();
-  await go.heard;
+  await go.received;
   const latenciesMs: number[] = [];
   const statuses: Record<number, number> = {};
   const contend = async () => {
@@ -44,7 +43,7 @@ export async function runAdmission(task: AdmissionTask, ready: () => void): Prom
   return { latenciesMs, statuses };
 }
 
-/** As in a configuration file: `polled fixed:10ms` is the strategy and the policy of its poll. */
+/** `polled fixed:10ms` is a strategy and its poll policy. */
 function admissionOf(strategy: AdmissionStrategy): Readonly<Record<string, unknown>> {
   const [name, policy] = strategy.split(" ");
   return { strategy: name, ...(policy !== undefined && { polled: { policy } }) };
@@ -53,7 +52,7 @@ function admissionOf(strategy: AdmissionStrategy): Readonly<Record<string, unkno
 async function warmUp(engine: Engine, org: string): Promise<void> {
   for (let n = 0; n < WARM_STARTS; n++) {
     const status = await statusOfStart(engine, org);
-    if (status !== 200) throw new Error(`a start of the warm-up, where there is room, was answered with ${status}`);
+    if (status !== 200) throw new Error(`a start of the warm-up, below the limit, got status ${status}`);
   }
 }
 
@@ -69,20 +68,23 @@ async function statusOfStart(engine: Engine, org: string): Promise<number> {
       case "gate_unavailable":
         return 503;
       default:
-        throw new Error(`a start was answered with ${JSON.stringify(outcome)}`);
+        throw new Error(`unexpected outcome of a start: ${JSON.stringify(outcome)}`);
     }
   } catch (error) {
-    // Whoever is told to come back is told so with a 503.
+    // The gateway answers a retry intent with 503.
     if (intentOf(error).kind === "retry") return 503;
     throw error;
   }
 }
 
-async function hearGo(redisUrl: string | null): Promise<{ readonly heard: Promise<void>; close(): void }> {
-  if (redisUrl === null) return { heard: Promise.resolve(), close() {} };
-  const filter = new Redis(redisUrl);
-  await filter.subscribe(GO_CHANNEL);
-  return { heard: new Promise((resolve) => filter.once("message", () => resolve())), close: () => filter.disconnect() };
+async function subscribeGo(redisUrl: string | null): Promise<{ readonly received: Promise<void>; close(): void }> {
+  if (redisUrl === null) return { received: Promise.resolve(), close() {} };
+  const subscriber = new Redis(redisUrl);
+  await subscriber.subscribe(GO_CHANNEL);
+  return {
+    received: new Promise((resolve) => subscriber.once("message", () => resolve())),
+    close: () => subscriber.disconnect(),
+  };
 }
 
 const HOT_ORG = "hot";

@@ -1,6 +1,9 @@
-// CPU time: of this process exactly, of others from the kernel's books (in ticks of 10 ms).
+// The monotonic clock of the machine, and CPU time: exact for this process, in ticks of 10 ms for others.
 
 import { readFileSync } from "node:fs";
+
+/** Milliseconds of the monotonic clock that all processes of the machine share. */
+export const machineMs = (): number => Number(process.hrtime.bigint()) / 1e6;
 
 export class CpuMeter {
   readonly #clientPids: readonly number[];
@@ -9,16 +12,16 @@ export class CpuMeter {
   #clientUs: number;
   #serverUs: number;
 
-  /** `hasFamilies`: the servers have a process for each connection, and those count too. */
-  constructor(clientPids: readonly number[], serverPids: readonly number[], hasFamilies = false) {
+  /** `hasChildren`: the servers have child processes (one per connection), which count as well. */
+  constructor(clientPids: readonly number[], serverPids: readonly number[], hasChildren = false) {
     this.#clientPids = clientPids;
     this.#serverPids = serverPids;
-    this.#ofServer = hasFamilies ? cpuUsOfFamily : cpuUsOf;
+    this.#ofServer = hasChildren ? cpuUsOfTree : cpuUsOf;
     this.#clientUs = this.#client();
     this.#serverUs = this.#server();
   }
 
-  /** What was used since the meter was made. */
+  /** CPU time since the construction. */
   used(): { clientUs: number; serverUs: number } {
     return { clientUs: this.#client() - this.#clientUs, serverUs: this.#server() - this.#serverUs };
   }
@@ -37,14 +40,14 @@ function sum(pids: readonly number[], of: (pid: number) => number): number {
   return pids.reduce((total, pid) => total + of(pid), 0);
 }
 
-/** User and system time of a process with all its threads. */
+/** User and system time of a process with its threads. */
 function cpuUsOf(pid: number): number {
   const fields = statOf(pid);
   return (Number(fields[UTIME]) + Number(fields[STIME])) * TICK_US;
 }
 
-/** Of a process, its children, and those of its children that have ended. */
-function cpuUsOfFamily(pid: number): number {
+/** Of a process and its children, ended ones included. */
+function cpuUsOfTree(pid: number): number {
   const fields = statOf(pid);
   const endedUs = (Number(fields[CHILDREN_UTIME]) + Number(fields[CHILDREN_STIME])) * TICK_US;
   const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").split(" ").filter(Boolean);
@@ -53,7 +56,7 @@ function cpuUsOfFamily(pid: number): number {
 
 function statOf(pid: number): readonly string[] {
   const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
-  // The name stands in brackets and may hold anything; the fields are counted from behind it.
+  // The process name is in brackets and can contain spaces; the fields follow it.
   return stat.slice(stat.lastIndexOf(")") + 2).split(" ");
 }
 
@@ -61,5 +64,5 @@ const UTIME = 11;
 const STIME = 12;
 const CHILDREN_UTIME = 13;
 const CHILDREN_STIME = 14;
-/** Linux counts in hundredths of a second for user space on every platform that Node runs on. */
+/** Linux reports CPU time to user space in hundredths of a second. */
 const TICK_US = 10_000;

@@ -1,28 +1,25 @@
-import { percentile } from "../../frame/figures.ts";
+import { percentile } from "../frame/figures.ts";
 
 /**
- * Every job by its number: when it was submitted, how often it was worked on, how often it ended.
+ * Tracks every job by its number: submission time, processing count, end count.
  *
- * 1. Exactly once means: each submitted job was worked on once and ended once, and nothing else was. Of a run, each of its
- *    steps was worked on once, in their order.
- * 2. Typed arrays: a million open jobs must not weigh on the collector of the process that is being measured.
+ * Each submitted job must be processed once and end once; of a run, each step must be processed once, in order. Typed arrays
+ * keep a million open jobs from slowing down the garbage collector of the measured process.
  */
 export class Ledger {
   #submittedMs = new Float64Array(CAPACITY);
-  /** A bit for each step that was worked on, and one four higher for each that was worked on again. */
+  /** Bit n: step n was processed. Bit n + 4: step n was processed again. */
   #worked = new Uint8Array(CAPACITY);
   #ended = new Uint8Array(CAPACITY);
   #latencies: number[] | null = null;
-  #strangers = 0;
+  #unknown = 0;
   #outOfOrder = 0;
   readonly #stepsEach: number;
-  /** Numbers given out so far. */
   submitted = 0;
-  /** Jobs that have not ended. */
   open = 0;
 
   constructor(stepsEach = 1) {
-    if (stepsEach > STEPS_MAX) throw new Error(`a ledger keeps books of ${STEPS_MAX} steps, not of ${stepsEach}`);
+    if (stepsEach > STEPS_MAX) throw new Error(`a ledger supports up to ${STEPS_MAX} steps, not ${stepsEach}`);
     this.#stepsEach = stepsEach;
   }
 
@@ -42,7 +39,7 @@ export class Ledger {
     this.#worked[n] = before | (1 << (isAgain ? step + STEPS_MAX : step));
   }
 
-  /** True the first time. `isTimed` is false for a job whose latency says nothing: it was told to wait. */
+  /** True the first time. `isTimed` is false for a delayed job, whose latency is not measured. */
   end(n: number, nowMs: number, isTimed = true): boolean {
     if (!this.#isKnown(n)) return false;
     const times = this.#ended[n] ?? 0;
@@ -53,7 +50,7 @@ export class Ledger {
     return true;
   }
 
-  /** From here on latencies are kept, of the jobs that end. */
+  /** Starts to record the latencies of jobs that end. */
   beginWindow(): void {
     this.#latencies = [];
   }
@@ -65,8 +62,8 @@ export class Ledger {
   }
 
   /**
-   * What was not exactly once. `isWorkHere` is false where another process did the work and keeps its own books;
-   * `isDrained` is false where jobs may still be waiting.
+   * Violations of exactly-once processing. `isWorkHere` is false when another process runs the worker; `isDrained` is false
+   * when jobs may still wait.
    */
   faults({ isWorkHere, isDrained }: { isWorkHere: boolean; isDrained: boolean }): string[] {
     const all = (1 << this.#stepsEach) - 1;
@@ -79,23 +76,23 @@ export class Ledger {
       if ((worked & all) !== all && isWorkHere && (isDrained || ended > 0)) wrong.unworked++;
       if (worked > all && isWorkHere) wrong.workedAgain++;
     }
-    const sentences: readonly (readonly [number, string])[] = [
+    const messages: readonly (readonly [number, string])[] = [
       [wrong.unended, "never ended"],
       [wrong.endedAgain, "ended more than once"],
-      [wrong.unworked, this.#stepsEach === 1 ? "were never worked on" : "were not worked on in all their steps"],
-      [wrong.workedAgain, "were worked on more than once"],
-      [this.#outOfOrder, "had a step worked on before the one before it"],
-      [this.#strangers, "were seen that nobody had submitted"],
+      [wrong.unworked, this.#stepsEach === 1 ? "were never processed" : "have unprocessed steps"],
+      [wrong.workedAgain, "were processed more than once"],
+      [this.#outOfOrder, "have a step that was processed out of order"],
+      [this.#unknown, "were not submitted"],
     ];
     const things = this.#stepsEach === 1 ? "jobs" : "runs";
-    return sentences
+    return messages
       .filter(([count]) => count > 0)
       .map(([count, what]) => `${count} of ${this.submitted} ${things} ${what}`);
   }
 
   #isKnown(n: number): boolean {
     if (Number.isInteger(n) && n >= 0 && n < this.submitted) return true;
-    this.#strangers++;
+    this.#unknown++;
     return false;
   }
 

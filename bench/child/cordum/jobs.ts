@@ -12,30 +12,31 @@ import { policyRequestOf } from "../../../src/engine/safety/check-job.ts";
 import { put } from "../../../src/ports/store.ts";
 import type { World } from "../../../src/ports/world.ts";
 import { startWorker } from "../../../src/worker/worker.ts";
-import type { Events, Side } from "../side.ts";
+import type { Backend, Events } from "../backend.ts";
+import { type Input, TOPIC } from "../payload.ts";
 import type { Role } from "../task.ts";
-import { type OurSpec, openWorld } from "./our-world.ts";
-import { type Input, TOPIC } from "./payload.ts";
+import { withoutKernel } from "./workflows.ts";
+import { type CordumSpec, openWorld } from "./world.ts";
 
 /**
- * Ours, as `cordum up` joins it: a world, the control plane, a worker; the default settings.
+ * Cordum as `cordum up` composes it, with the default settings.
  *
- * 1. A job has ended when the commit of its final state has resolved: the store itself is watched, nothing else knows.
- * 2. A submitter alone has no safety kernel, so that it commits and announces only; it hears of the end by a message
- *    that the control plane sends for each job, as BullMQ's event stream does.
+ * 1. A job ends when the commit of its final state has resolved. The commits of the store are observed.
+ * 2. A separate submitter has no safety kernel, so it only commits and announces jobs. The control plane broadcasts the end
+ *    of each job, as BullMQ's event stream does.
  */
-export async function openOurs(spec: OurSpec, role: Role, events: Events): Promise<Side> {
+export async function openCordumJobs(spec: CordumSpec, role: Role, events: Events): Promise<Backend> {
   const opened = await openWorld(spec);
   const world = role === "submitter" ? withoutKernel(opened.world) : opened.world;
   const engine = openEngine(world, { current: defaultSettings() });
   const stops: (() => Promise<void>)[] = [];
-  if (role === "all" || role === "control") watchEnds(world, role === "all" ? events : announcing(world));
-  if (role === "submitter") stops.push(await hearEnds(world, events));
+  if (role === "all" || role === "control") watchEnds(world, role === "all" ? events : broadcastEnds(world));
+  if (role === "submitter") stops.push(await subscribeEnds(world, events));
   return {
     submit: (input) => submit(engine, input),
     async fill(count, next) {
       await fill(engine, count, next);
-      if (spec.kind === "cluster") await untilRedisRests(spec.redisUrl);
+      if (spec.kind === "cluster") await untilRedisIdle(spec.redisUrl);
     },
     async start() {
       if (role === "all" || role === "control") {
@@ -45,7 +46,7 @@ export async function openOurs(spec: OurSpec, role: Role, events: Events): Promi
       if (role === "all" || role === "worker") stops.push(await work(world, spec.concurrency, events));
     },
     async close() {
-      // The worker first, so that what it has begun can still be finished.
+      // The worker stops first, so that its jobs can finish.
       for (const stop of stops.toReversed()) await stop();
       await opened.close();
     },
@@ -54,7 +55,7 @@ export async function openOurs(spec: OurSpec, role: Role, events: Events): Promi
 
 async function submit(engine: Engine, input: Input): Promise<void> {
   const admitted = await admitJob(engine, submissionOf(input));
-  if (admitted.kind !== "accepted") throw new Error(`a job was not accepted but ${admitted.kind}`);
+  if (admitted.kind !== "accepted") throw new Error(`a job was not accepted: ${admitted.kind}`);
 }
 
 function submissionOf(input: Input): Submission {
@@ -76,16 +77,16 @@ function work(world: World, concurrency: number, events: Events): Promise<() => 
   });
 }
 
-/** Calls back after every commit that ended or put off a job. */
+/** Calls back after every commit that ended or delayed a job. */
 function watchEnds({ store }: World, events: Pick<Events, "ended" | "retrying">): void {
   const commit = store.commit.bind(store);
-  // Without a function of its own that waits: what is measured is to be ours, not the measure's.
+  // No async function: its overhead would be measured, too.
   store.commit = (change) =>
     commit(change).then((committed) => {
-      if (committed.kind === "committed") for (const { table, value } of change.puts) tell(table, value);
+      if (committed.kind === "committed") for (const { table, value } of change.puts) report(table, value);
       return committed;
     });
-  const tell = (table: string, value: unknown): void => {
+  const report = (table: string, value: unknown): void => {
     if (table !== JOBS.name || value === null) return;
     const job = value as Job;
     if (isFinal(job.state)) events.ended(numberOf(job));
@@ -97,7 +98,7 @@ function numberOf(job: Job): number {
   return job.input.kind === "inline" ? (job.input.value as Input).n : Number.NaN;
 }
 
-function announcing(world: World): Pick<Events, "ended"> {
+function broadcastEnds(world: World): Pick<Events, "ended"> {
   const result = { kind: "job_result", status: "succeeded", workerId: "bench" } as const;
   return {
     ended(n) {
@@ -107,17 +108,13 @@ function announcing(world: World): Pick<Events, "ended"> {
   };
 }
 
-function hearEnds(world: World, events: Events): Promise<() => Promise<void>> {
+function subscribeEnds(world: World, events: Events): Promise<() => Promise<void>> {
   return world.bus.subscribe(ENDED, ({ body }) => {
     if (body.kind === "job_result") events.ended(Number(body.jobId));
   });
 }
 
-function withoutKernel(world: World): World {
-  return { ...world, safety: { local: null, check: (request) => world.safety.check(request) } };
-}
-
-/** Straight into the backlog, many jobs a commit: what admission would have written, had nobody served the topic. */
+/** Writes jobs into the backlog, many per commit, as admission would without a worker for the topic. */
 async function fill(engine: Engine, count: number, next: () => Input): Promise<void> {
   for (let done = 0; done < count; ) {
     const commits: Promise<unknown>[] = [];
@@ -134,23 +131,23 @@ async function fill(engine: Engine, count: number, next: () => Input): Promise<v
   }
 }
 
-/** Redis rewrites its log when it has grown much; what that costs belongs to the filling. */
-export async function untilRedisRests(redisUrl: string): Promise<void> {
+/** Waits for the AOF rewrite that a large backlog triggers. */
+export async function untilRedisIdle(redisUrl: string): Promise<void> {
   const redis = new Redis(redisUrl);
-  while (/aof_rewrite_(in_progress|scheduled):1/.test(await redis.info("persistence"))) await delay(REST_POLL_MS);
+  while (/aof_rewrite_(in_progress|scheduled):1/.test(await redis.info("persistence"))) await delay(IDLE_POLL_MS);
   redis.disconnect();
 }
 
 function waitingJob(engine: Engine, input: Input): Job {
-  const moment = decisionContext(engine);
+  const context = decisionContext(engine);
   const jobId = engine.world.random.id();
-  const job = newJob(submissionOf(input), { jobId, traceId: jobId }, { kind: "inline", value: input }, moment);
+  const job = newJob(submissionOf(input), { jobId, traceId: jobId }, { kind: "inline", value: input }, context);
   const local = engine.world.safety.local;
-  if (!local) throw new Error("the backlog is filled where the safety kernel is");
-  return decideSafety(job, local(policyRequestOf(job)), moment);
+  if (!local) throw new Error("filling the backlog needs a local safety kernel");
+  return decideSafety(job, local(policyRequestOf(job)), context);
 }
 
 const ENDED = "bench.ended";
-const REST_POLL_MS = 100;
+const IDLE_POLL_MS = 100;
 const FILL_PUTS = 50;
 const FILL_COMMITS = 40;

@@ -1,4 +1,4 @@
-/** The same job on every side: about 200 bytes of JSON, different each time, and a small answer. */
+/** The job of every backend: about 200 bytes of JSON, different each time, and a small result. */
 export interface Input {
   readonly n: number;
   readonly tool: string;
@@ -10,7 +10,7 @@ export function inputOf(n: number): Input {
 }
 
 export const TOPIC = "bench.echo";
-/** A run has a step for each, in this order. */
+/** The steps of a run, in this order. */
 export const STEP_TOPICS = ["bench.one", "bench.two", "bench.three"] as const;
 export const STEPS = STEP_TOPICS.length;
 export const stepOf = (topic: string): number => (STEP_TOPICS as readonly string[]).indexOf(topic);

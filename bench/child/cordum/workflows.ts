@@ -1,4 +1,4 @@
-// Workflows that are measured, and how they are applied and started: as the gateway does, without its HTTP.
+// The measured workflows. They are applied and started as the gateway does, without HTTP.
 
 import { configure } from "../../../src/config/config.ts";
 import { isRunFinal, RUNS, type Run } from "../../../src/core/model/run.ts";
@@ -6,7 +6,7 @@ import { type Engine, openEngine } from "../../../src/engine/engine.ts";
 import { defaultRunRequest, type StartOutcome, startRun } from "../../../src/engine/intake/start-run.ts";
 import { applyWorkflow } from "../../../src/engine/runs/workflows.ts";
 import type { World } from "../../../src/ports/world.ts";
-import { STEP_TOPICS } from "./payload.ts";
+import { STEP_TOPICS } from "../payload.ts";
 
 export const ORG = "default";
 export const CHILD_TOPIC = "bench.child";
@@ -19,14 +19,14 @@ export const THREE = {
   ),
 };
 
-/** A child for each item of the run's input; as many at once as the default allows. */
+/** A child per item of the input, with the default parallelism. */
 export const FAN = { id: "fan", steps: { each: { topic: CHILD_TOPIC, for_each: "input.items" } } };
 
-/** Stays open: nobody approves. */
+/** Stays open: its approval is never given. */
 export const HELD = { id: "held", steps: { ask: { type: "approval", reason: "measured" } } };
 
-/** The default settings, but for these, written as in a configuration file. */
-export function openFlowWith(world: World, differing: Readonly<Record<string, unknown>>): Engine {
+/** The default settings with these changes, in the form of a configuration file. */
+export function openEngineWith(world: World, differing: Readonly<Record<string, unknown>>): Engine {
   // JSON is YAML.
   const configured = configure({ file: { name: "bench", text: JSON.stringify(differing) } });
   if (configured.kind === "bad") throw new Error(configured.problems.join("; "));
@@ -44,14 +44,14 @@ export function start(engine: Engine, org: string, workflowId: string, input: un
   return startRun(engine, { ...defaultRunRequest(org, workflowId, null), input }, "/api/v1/workflows/runs");
 }
 
-/** The run's id. Throws when it was not started. */
-export async function mustStart(engine: Engine, workflowId: string, input: unknown): Promise<string> {
+/** Returns the run id. Throws when the run did not start. */
+export async function startOrThrow(engine: Engine, workflowId: string, input: unknown): Promise<string> {
   const outcome = await start(engine, ORG, workflowId, input);
-  if (outcome.kind !== "started") throw new Error(`a run was not started but ${JSON.stringify(outcome)}`);
+  if (outcome.kind !== "started") throw new Error(`a run did not start: ${JSON.stringify(outcome)}`);
   return outcome.runId;
 }
 
-/** Calls back after every commit that ended a run: the store itself is watched, nothing else knows. */
+/** Calls back after every commit that ended a run. */
 export function watchRunEnds({ store }: World, ended: (run: Run) => void): void {
   const commit = store.commit.bind(store);
   store.commit = (change) => {
@@ -65,10 +65,10 @@ export function watchRunEnds({ store }: World, ended: (run: Run) => void): void 
   };
 }
 
-/** The control plane without its kernel: what it starts is committed and announced, and checked elsewhere. */
+/** A world without a local kernel: jobs are committed and announced here, and checked by another process. */
 export function withoutKernel(world: World): World {
   return { ...world, safety: { local: null, check: (request) => world.safety.check(request) } };
 }
 
-/** Room for everything that is in flight. */
+/** No limit on open runs. */
 export const MANY_RUNS = { limits: { max_concurrent_runs: 100_000 } };
