@@ -118,7 +118,7 @@ function messages(schema: Schema, value: unknown, errors: readonly CheckError[])
     // `unknownFields` reports these.
     if (expected === undefined || keyword === "additionalProperties" || found.has(instancePath)) continue;
     const what = steps.length === 0 ? "the body" : quoted(pathText(steps));
-    found.set(instancePath, `${what} must be ${describe(expected)}, not ${shown(valueAt(value, steps))}`);
+    found.set(instancePath, `${what} must be ${describe(expected)}, not ${formatValue(valueAt(value, steps))}`);
   }
   return [...found.values()];
 }
@@ -126,8 +126,8 @@ function messages(schema: Schema, value: unknown, errors: readonly CheckError[])
 /** The expected value. */
 function describe(schema: Schema): string {
   const options = schema.enum ?? choicesOf(schema.anyOf);
-  if (options) return options.length === 1 ? shown(options[0]) : `one of ${options.map(shown).join(", ")}`;
-  if (schema.const !== undefined) return shown(schema.const);
+  if (options) return options.length === 1 ? formatValue(options[0]) : `one of ${options.map(formatValue).join(", ")}`;
+  if (schema.const !== undefined) return formatValue(schema.const);
   if (schema.anyOf) return schema.anyOf.map(describe).join(", or ");
   const { minimum, maximum, minLength, maxLength, minItems, maxItems, pattern } = schema;
   switch (schema.type) {
@@ -181,7 +181,7 @@ function valueAt(value: unknown, steps: readonly string[]): unknown {
 }
 
 /** Truncated, so that messages contain neither payloads nor whole secrets. */
-function shown(value: unknown): string {
+function formatValue(value: unknown): string {
   if (value === undefined) return "nothing";
   if (Array.isArray(value)) return "an array";
   if (typeof value === "object" && value !== null) return "an object";

@@ -55,12 +55,12 @@ async function getMemory({ engine }: Gateway, { org, query, principal }: Gateway
     );
   }
   const isInput = key.startsWith("ctx:");
-  const content = readable(bytes);
-  const shown = ROLE_ACCESS[principal.role].includes("work")
-    ? { base64: toBase64(bytes), ...content }
-    : redactContent(content, engine.settings.current.redaction.paths, isInput ? "input" : "result");
+  const decoded = decode(bytes);
+  const content = ROLE_ACCESS[principal.role].includes("work")
+    ? { base64: toBase64(bytes), ...decoded }
+    : redactContent(decoded, engine.settings.current.redaction.paths, isInput ? "input" : "result");
   const kind = isInput ? "context" : "result";
-  return ok({ pointer: toPointer(key), key, kind, size_bytes: bytes.length, ...shown });
+  return ok({ pointer: toPointer(key), key, kind, size_bytes: bytes.length, ...content });
 }
 
 /** The job of a key: `<job id>`, optionally followed by a dot and a unique suffix. */
@@ -112,7 +112,7 @@ function redactContent({ text, json }: Content, paths: readonly string[], at: st
   return { text: JSON.stringify(clean), json: clean };
 }
 
-function readable(bytes: Uint8Array): Content {
+function decode(bytes: Uint8Array): Content {
   try {
     const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
     return { text, ...jsonIn(text) };

@@ -122,7 +122,7 @@ describe("failed starts", () => {
   test("a non-loopback address without API keys exits with 2", async () => {
     const ran = await up(["--host", "0.0.0.0"]).ended;
     expect(ran).toMatchObject({ exitCode: 2 });
-    expect(ran.err).toContain("there is no API key yet");
+    expect(ran.err).toContain("without an API key");
   });
 });
 
