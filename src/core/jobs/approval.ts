@@ -67,8 +67,8 @@ export function approveJob(
   const why = voidReason(job.approval, present);
   if (why !== null) {
     const history = appendHistory(job, historyLine(job, "approval_void", why, nowMs, by));
-    const { approval: _, ...asked } = present.job;
-    return { kind: "void", job: Object.assign(moveJob(asked, "PENDING", nowMs), { history }), why };
+    const { approval: _, ...current } = present.job;
+    return { kind: "void", job: Object.assign(moveJob(current, "PENDING", nowMs), { history }), why };
   }
   const approval = { ...job.approval, decidedBy: by, decidedMs: nowMs };
   const history = appendHistory(job, historyLine(job, "approved", note, nowMs, by));
@@ -125,8 +125,8 @@ export function jobHashOf(job: Job): string {
   const { org, topic, priority, capability, riskTags, requires, labels, actorId, actorType, packId } = job;
   const input =
     job.input.kind === "inline" ? { value: job.input.value } : { sha256: job.input.sha256 ?? job.input.ptr };
-  const asked = { org, topic, priority, capability, riskTags, requires, labels, actorId, actorType, packId, input };
-  return createHash("sha256").update(canonical(asked)).digest("hex").slice(0, 32);
+  const fields = { org, topic, priority, capability, riskTags, requires, labels, actorId, actorType, packId, input };
+  return createHash("sha256").update(canonical(fields)).digest("hex").slice(0, 32);
 }
 
 function voidReason(approval: Approval, present: { readonly job: Job; readonly decision: Decision }): string | null {

@@ -91,14 +91,14 @@ export function applyResult(job: Job, result: JobResult, output: Payload | null,
   }
   if (!isWithWorker(job.state) || (result.attempt !== undefined && result.attempt !== job.attempt)) return null;
   const error = result.error ?? { name: "WorkerError", message: result.errorMessage ?? result.status };
-  const named = { ...job, workerId: result.workerId };
+  const reported = { ...job, workerId: result.workerId };
   if (FATAL.has(result.status)) {
     const history = appendHistory(job, historyLine(job, "failed", error.message, context.nowMs, result.workerId));
-    return Object.assign(endJob(named, "FAILED", context), { error: { ...error, retryNever: true }, history });
+    return Object.assign(endJob(reported, "FAILED", context), { error: { ...error, retryNever: true }, history });
   }
   const retryClass = result.retryClass ?? "unclassified";
   const outcome = (result.isWaiting && WAIT_EVENTS[retryClass]) || "failed";
-  return retryOrEnd(named, outcome, error, retryClass, result.retryAfterMs, context);
+  return retryOrEnd(reported, outcome, error, retryClass, result.retryAfterMs, context);
 }
 
 /** Waits that are not failures of the work. A worker that tried and failed has failed, whatever class it names. */

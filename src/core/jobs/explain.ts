@@ -90,9 +90,9 @@ export interface Unblock {
   readonly command: string | null;
 }
 
-export function explainJob(job: Job, around: ExplainContext): Explanation {
+export function explainJob(job: Job, context: ExplainContext): Explanation {
   if (isFinal(job.state)) return explainEnd(job);
-  const blocked = explainStep(job, around) ?? EXPLAIN_OPEN[job.state as OpenState](job, around);
+  const blocked = explainStep(job, context) ?? EXPLAIN_OPEN[job.state as OpenState](job, context);
   const { reason, sinceMs, untilMs, setBy, sentence, unblocks } = blocked;
   return {
     wait: { reason, sinceMs, untilMs, retryClass: job.wait?.retryClass ?? null, setBy },
@@ -138,7 +138,7 @@ export interface Block {
   readonly unblocks: readonly Unblock[];
 }
 
-const EXPLAIN_OPEN: Readonly<Record<OpenState, (job: Job, around: ExplainContext) => Block>> = {
+const EXPLAIN_OPEN: Readonly<Record<OpenState, (job: Job, context: ExplainContext) => Block>> = {
   PENDING: explainPending,
   APPROVAL_REQUIRED: explainApproval,
   SCHEDULED: explainBacklog,
@@ -147,8 +147,8 @@ const EXPLAIN_OPEN: Readonly<Record<OpenState, (job: Job, around: ExplainContext
   RETRYING: explainRetry,
 };
 
-function explainPending(job: Job, around: ExplainContext): Block {
-  if (job.wait) return explainRetry(job, around);
+function explainPending(job: Job, context: ExplainContext): Block {
+  if (job.wait) return explainRetry(job, context);
   return {
     reason: "safety_check",
     sinceMs: job.updatedMs,
@@ -203,8 +203,8 @@ function explainSent(job: Job, { nowMs }: ExplainContext): Block {
   };
 }
 
-function explainRetry(job: Job, around: ExplainContext): Block {
-  const { nowMs } = around;
+function explainRetry(job: Job, context: ExplainContext): Block {
+  const { nowMs } = context;
   const { retryClass = "unclassified", reason: why = "", untilMs = job.dueMs, setBy = null } = job.wait ?? {};
   const sinceMs = job.patience[retryClass]?.sinceMs ?? job.updatedMs;
   const reason = waitReasonOf(job) ?? "retry";
@@ -212,7 +212,7 @@ function explainRetry(job: Job, around: ExplainContext): Block {
   const sentence =
     `${CAUSES[retryClass]}: ${why}; retrying for ${formatSpan(nowMs - sinceMs)}, ${tries} ${tries === 1 ? "try" : "tries"}; ` +
     `next try in ${formatSpan(untilMs - nowMs)} (${setBy === "worker" ? "requested by the worker" : setBy})`;
-  const facts = retryClass === "safety_unavailable" ? kernelFacts(around) : "";
+  const facts = retryClass === "safety_unavailable" ? kernelFacts(context) : "";
   return { reason, sinceMs, untilMs, setBy, sentence: `${sentence}${facts}`, unblocks: unblocksOf(reason, job) };
 }
 
@@ -227,10 +227,10 @@ const CAUSES: Readonly<Record<RetryClass, string>> = {
 };
 
 function kernelFacts({ breaker, failOpen, nowMs }: ExplainContext): string {
-  const asked = breaker === null ? "" : `; ${breaker}`;
+  const breakerText = breaker === null ? "" : `; ${breaker}`;
   const open =
     failOpen === null ? "" : `; fail-open lease \`${failOpen.id}\` ends in ${formatSpan(failOpen.endsMs - nowMs)}`;
-  return `${asked}${open}`;
+  return `${breakerText}${open}`;
 }
 
 function unblocksOf(reason: WaitReason, job: Job): readonly Unblock[] {
@@ -293,17 +293,17 @@ export function stepReasonOf({ step, state, wait }: Job): WaitReason | null {
   return wait.retryClass === "throttled" ? "run_slot" : null;
 }
 
-export function explainStep(job: Job, around: ExplainContext): Block | null {
+export function explainStep(job: Job, context: ExplainContext): Block | null {
   const reason = stepReasonOf(job);
   const at = { sinceMs: job.createdMs, untilMs: job.dueMs, setBy: "the workflow" };
   switch (reason) {
     case "timer": {
       const until = new Date(job.dueMs).toISOString();
-      const sentence = `delay step: ends in ${secondsTo(job.dueMs, around)} s, at ${until}`;
+      const sentence = `delay step: ends in ${secondsTo(job.dueMs, context)} s, at ${until}`;
       return { ...at, reason, sentence, unblocks: [] };
     }
     case "run_slot": {
-      const sentence = `run of \`${job.step?.workflowId ?? ""}\` not started: ${notStartedReason(job, around)}`;
+      const sentence = `run of \`${job.step?.workflowId ?? ""}\` not started: ${notStartedReason(job, context)}`;
       return { ...at, reason, sentence, unblocks: job.wait && !job.wait.forSlot ? [seeRun(job)] : moreSlots(job) };
     }
     case "sub_run": {
@@ -321,10 +321,10 @@ export function explainStep(job: Job, around: ExplainContext): Block | null {
   }
 }
 
-function notStartedReason(job: Job, around: ExplainContext): string {
+function notStartedReason(job: Job, context: ExplainContext): string {
   if (job.wait === null) return "about to start";
-  const again = `next try in ${secondsTo(job.dueMs, around)} s`;
-  const { slots } = around;
+  const again = `next try in ${secondsTo(job.dueMs, context)} s`;
+  const { slots } = context;
   if (slots === null) return `${job.wait.reason}; ${again}`;
   const { used, max, waiting } = slots;
   const line = waiting > 1 ? `${waiting} steps wait for a slot, oldest first` : "no other step waits for a slot";
@@ -353,27 +353,27 @@ function seeRun({ step }: Job): Unblock {
 const secondsTo = (dueMs: number, { nowMs }: ExplainContext): number => Math.max(0, Math.ceil((dueMs - nowMs) / 1_000));
 
 /** Why a job in the backlog is not sent. The block that has to be removed first is reported first. */
-export function explainBacklog(job: Job, around: ExplainContext): Block {
-  const { nowMs, window, tenant, rule, backlog } = around;
+export function explainBacklog(job: Job, context: ExplainContext): Block {
+  const { nowMs, window, tenant, rule, backlog } = context;
   const ahead =
     backlog.topic === null
       ? `${backlog.tenant} queued for \`${job.topic}\` in tenant \`${job.org}\``
       : `${backlog.topic} queued for \`${job.topic}\`, ${backlog.tenant} of them in tenant \`${job.org}\``;
   const at = { sinceMs: job.updatedMs, untilMs: job.deadlineMs, setBy: null };
   const since = `for ${formatSpan(nowMs - job.updatedMs)}`;
-  const { workers, killed } = around;
+  const { workers, killed } = context;
   if (killed !== null) {
     const whose = killed.scope === job.org ? `tenant \`${job.org}\`` : "all tenants";
     const sentence = `kill switch for ${whose} engaged by \`${killed.by}\`: ${killed.reason}; ${ahead}`;
     const release = { what: "release the kill switch", command: `cordum kill release --scope '${killed.scope}'` };
     return { ...at, reason: "killed", sentence, unblocks: [release] };
   }
-  if (workers.serving === 0 && (around.isIdle || window.isEmpty)) {
+  if (workers.serving === 0 && (context.isIdle || window.isEmpty)) {
     const sentence = `no worker serves \`${job.topic}\`; waiting ${since}; ${ahead}`;
     return { ...at, reason: "no_worker", sentence, unblocks: [SEE_WORKERS] };
   }
-  if (around.unfit !== null) {
-    const sentence = `${around.unfit}; waiting ${since}; ${ahead}`;
+  if (context.unfit !== null) {
+    const sentence = `${context.unfit}; waiting ${since}; ${ahead}`;
     return { ...at, reason: "no_fit_worker", sentence, unblocks: [SEE_WORKERS, SEE_POOLS] };
   }
   if (tenant && tenant.used >= tenant.max) {

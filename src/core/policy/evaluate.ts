@@ -20,8 +20,8 @@ export function evaluate(snapshot: Snapshot, request: PolicyRequest): Decision {
   const found: Bucket[] = [];
   snapshot.index.find(request, topic, found);
   const first = firstPlain(snapshot.rules, found, request, topic);
-  const asked = conditionalBefore(first, snapshot.rules, found, request, topic);
-  const decision = asked === null ? null : evaluateConditions(snapshot, asked, request);
+  const candidates = conditionalBefore(first, snapshot.rules, found, request, topic);
+  const decision = candidates === null ? null : evaluateConditions(snapshot, candidates, request);
   return decision ?? snapshot.rules[first]?.decision ?? snapshot.defaultDecision;
 }
 
@@ -124,19 +124,19 @@ export function matches(rule: CompiledRule, request: PolicyRequest, topic: Topic
   );
 }
 
-export function hasTopic(wanted: CompiledRule["topics"], topic: Topic): boolean {
-  if (wanted === null || wanted.exact.has(topic.bare)) return true;
-  for (const pattern of wanted.open) if (matchesTopic(pattern, topic.tokens)) return true;
+export function hasTopic(expected: CompiledRule["topics"], topic: Topic): boolean {
+  if (expected === null || expected.exact.has(topic.bare)) return true;
+  for (const pattern of expected.open) if (matchesTopic(pattern, topic.tokens)) return true;
   return false;
 }
 
-export function hasName<T extends string>(wanted: ReadonlySet<T> | null, name: T | null): boolean {
-  return wanted === null || (name !== null && wanted.has(name));
+export function hasName<T extends string>(expected: ReadonlySet<T> | null, name: T | null): boolean {
+  return expected === null || (name !== null && expected.has(name));
 }
 
-export function hasAny(wanted: ReadonlySet<string> | null, names: readonly string[]): boolean {
-  if (wanted === null) return true;
-  for (const name of names) if (wanted.has(name)) return true;
+export function hasAny(expected: ReadonlySet<string> | null, names: readonly string[]): boolean {
+  if (expected === null) return true;
+  for (const name of names) if (expected.has(name)) return true;
   return false;
 }
 
@@ -150,13 +150,13 @@ export function hasPattern(labels: PolicyRequest["labels"], key: string, pattern
   return label !== undefined && patterns.has(label);
 }
 
-function hasLabels(wanted: CompiledRule["labels"], labels: PolicyRequest["labels"]): boolean {
-  for (const [key, value] of wanted) if (!hasLabel(labels, key, value)) return false;
+function hasLabels(expected: CompiledRule["labels"], labels: PolicyRequest["labels"]): boolean {
+  for (const [key, value] of expected) if (!hasLabel(labels, key, value)) return false;
   return true;
 }
 
-function hasMcp(wanted: CompiledRule["mcp"], labels: PolicyRequest["labels"]): boolean {
-  for (const [, key, patterns] of wanted) if (!hasPattern(labels, key, patterns)) return false;
+function hasMcp(expected: CompiledRule["mcp"], labels: PolicyRequest["labels"]): boolean {
+  for (const [, key, patterns] of expected) if (!hasPattern(labels, key, patterns)) return false;
   return true;
 }
 

@@ -52,8 +52,8 @@ export function explain(snapshot: Snapshot, request: PolicyRequest): Explanation
 function mismatchesOf(rule: CompiledRule, request: PolicyRequest, topic: Topic): Mismatch[] {
   const { match } = rule.rule;
   const found: Mismatch[] = [];
-  const check = (isMatch: boolean, part: string, wanted: readonly string[] | undefined, has: string) => {
-    if (!isMatch) found.push({ part, text: `${has}; the rule requires ${listed(wanted ?? [], "or")}` });
+  const check = (isMatch: boolean, part: string, expected: readonly string[] | undefined, has: string) => {
+    if (!isMatch) found.push({ part, text: `${has}; the rule requires ${listed(expected ?? [], "or")}` });
   };
   const name = (what: string, value: string | null) =>
     value === null ? `the request has no ${what}` : `the request's ${what} is ${quoted(value)}`;
@@ -78,11 +78,11 @@ function mismatchesOf(rule: CompiledRule, request: PolicyRequest, topic: Topic):
   );
   check(hasName(rule.packIds, request.packId), "pack_ids", match.packIds, name("pack", request.packId));
   for (const [key, value] of rule.labels) {
-    const wanted = value === "*" ? "any value" : quoted(value);
+    const expected = value === "*" ? "any value" : quoted(value);
     if (!hasLabel(request.labels, key, value)) {
       found.push({
         part: `labels.${key}`,
-        text: `${name(`label ${quoted(key)}`, labelOf(request.labels, key) ?? null)}; the rule requires ${wanted}`,
+        text: `${name(`label ${quoted(key)}`, labelOf(request.labels, key) ?? null)}; the rule requires ${expected}`,
       });
     }
   }

@@ -37,22 +37,22 @@ export class Expressions {
   #ofItem: Language | null = null;
 
   /** `hasItem`: `item` and `index` are available. Results are cached by text. */
-  compile(text: string, hasItem: boolean, wanted: ResultType = "any"): ExpressionResult {
-    const key = `${hasItem} ${wanted} ${text}`;
-    const known = this.#known.get(key) ?? this.#compile(text, hasItem, wanted);
+  compile(text: string, hasItem: boolean, expected: ResultType = "any"): ExpressionResult {
+    const key = `${hasItem} ${expected} ${text}`;
+    const known = this.#known.get(key) ?? this.#compile(text, hasItem, expected);
     this.#known.set(key, known);
     return known;
   }
 
-  #compile(text: string, hasItem: boolean, wanted: ResultType): ExpressionResult {
+  #compile(text: string, hasItem: boolean, expected: ResultType): ExpressionResult {
     const compiled = this.#language(hasItem).compile(text);
     if (compiled.kind === "bad") return { kind: "bad", problem: withItemHint(compiled.problem, hasItem) };
     const { run, type, ast } = compiled;
-    const problem = typeProblem(type, wanted);
+    const problem = typeProblem(type, expected);
     if (problem !== null) return { kind: "bad", problem };
     const found = readsOf(ast);
     if (found.kind === "bad") return { kind: "bad", problem: found.why };
-    return { kind: "ok", expression: this.#expression(run, found.reads, wanted) };
+    return { kind: "ok", expression: this.#expression(run, found.reads, expected) };
   }
 
   /** Steps since the last reset. */
@@ -65,11 +65,11 @@ export class Expressions {
     this.#meter.reset();
   }
 
-  #expression(run: ParseResult, refs: Reads, wanted: ResultType): CompiledExpression {
+  #expression(run: ParseResult, refs: Reads, expected: ResultType): CompiledExpression {
     const evaluatePart = (scope: Scope, room: OutputBudget): unknown => {
       const value = toJson(this.#run(run, scope), room);
-      if (wanted === "boolean" && typeof value !== "boolean") throw new Error("is not a boolean");
-      if (wanted === "list" && !Array.isArray(value)) throw new Error("is not a list");
+      if (expected === "boolean" && typeof value !== "boolean") throw new Error("is not a boolean");
+      if (expected === "list" && !Array.isArray(value)) throw new Error("is not a list");
       return value;
     };
     let steps = 0;
@@ -152,9 +152,9 @@ function viewOf({ input, steps, context, run, item, index }: Scope): Record<stri
   };
 }
 
-function typeProblem(type: string, wanted: ResultType): string | null {
-  if (wanted === "any" || type === "dyn") return null;
-  if (wanted === "boolean") return type === "bool" ? null : `has type \`${type}\`, but must be a boolean`;
+function typeProblem(type: string, expected: ResultType): string | null {
+  if (expected === "any" || type === "dyn") return null;
+  if (expected === "boolean") return type === "bool" ? null : `has type \`${type}\`, but must be a boolean`;
   return type.startsWith("list") ? null : `has type \`${type}\`, but must be a list`;
 }
 

@@ -172,14 +172,14 @@ function readRetry(fields: Fields): StepRetry | null {
   }
   const jitter = terms.get("jitter");
   // Booleans are accepted for compatibility with earlier definitions.
-  const isSaid = typeof jitter === "boolean";
-  const said = isSaid ? undefined : terms.choice("jitter", ["full", "equal", "none"]);
+  const isFlag = typeof jitter === "boolean";
+  const choice = isFlag ? undefined : terms.choice("jitter", ["full", "equal", "none"]);
   return {
     retriesMax: retriesMax ?? 0,
     initialMs,
     maxMs,
     multiplier: typeof multiplier === "number" ? multiplier : 2,
-    jitter: isSaid ? (jitter ? "full" : "none") : (said ?? "full"),
+    jitter: isFlag ? (jitter ? "full" : "none") : (choice ?? "full"),
   };
 }
 

@@ -29,22 +29,22 @@ export const VALUE_KEYWORDS: Readonly<Record<string, Keyword>> = {
       const wrong = names.find((name) => !TYPES.some((known) => known === name));
       return `must be ${orOf(TYPES)}, or a list of these${typeof wrong === "string" ? `, not \`${wrong}\`${suggestion(wrong, TYPES)}` : ""}`;
     }
-    const words = types.map((type) => TYPE_NAMES[type]).join(" or ");
-    return (value, run) => types.some((type) => isOfType(value, type)) || run.mismatch(words, value);
+    const description = types.map((type) => TYPE_NAMES[type]).join(" or ");
+    return (value, run) => types.some((type) => isOfType(value, type)) || run.mismatch(description, value);
   },
   enum: (operand) => {
     if (!Array.isArray(operand) || operand.length === 0) return `must be a list of values${got(operand)}`;
     const known = new Set(operand.map(canonicalText));
     const shown = operand.slice(0, 8).map((one) => `\`${JSON.stringify(one)}\``);
-    const words = `one of ${shown.join(", ")}${operand.length > shown.length ? ", …" : ""}`;
+    const description = `one of ${shown.join(", ")}${operand.length > shown.length ? ", …" : ""}`;
     return (value, run) =>
-      (run.charge(weightOf(value)) && known.has(canonicalText(value))) || run.mismatch(words, value);
+      (run.charge(weightOf(value)) && known.has(canonicalText(value))) || run.mismatch(description, value);
   },
   const: (operand) => {
     const known = canonicalText(operand);
-    const words = `\`${JSON.stringify(operand)?.slice(0, 100)}\``;
+    const description = `\`${JSON.stringify(operand)?.slice(0, 100)}\``;
     return (value, run) =>
-      (run.charge(weightOf(value)) && canonicalText(value) === known) || run.mismatch(words, value);
+      (run.charge(weightOf(value)) && canonicalText(value) === known) || run.mismatch(description, value);
   },
   minLength: (operand) => counted(operand, "a string of at least", (value, count) => lengthOf(value) >= count),
   maxLength: (operand) => counted(operand, "a string of at most", (value, count) => lengthOf(value) <= count),
@@ -112,32 +112,40 @@ function isOfType(value: unknown, type: TypeName): boolean {
   }
 }
 
-function counted(operand: unknown, words: string, isFine: (value: string, count: number) => boolean): Check | string {
+function counted(
+  operand: unknown,
+  description: string,
+  isFine: (value: string, count: number) => boolean,
+): Check | string {
   if (!isCount(operand)) return `must be a non-negative integer${got(operand)}`;
   return (value, run) => {
     if (typeof value !== "string" || isFine(value, operand)) return true;
-    return run.fail(`must be ${words} ${operand} characters, has ${lengthOf(value)}`);
+    return run.fail(`must be ${description} ${operand} characters, has ${lengthOf(value)}`);
   };
 }
 
-function compared(operand: unknown, words: string, isFine: (value: number, limit: number) => boolean): Check | string {
+function compared(
+  operand: unknown,
+  description: string,
+  isFine: (value: number, limit: number) => boolean,
+): Check | string {
   if (typeof operand !== "number" || !Number.isFinite(operand)) return `must be a number${got(operand)}`;
   return (value, run) =>
-    typeof value !== "number" || isFine(value, operand) || run.mismatch(`${words} ${operand}`, value);
+    typeof value !== "number" || isFine(value, operand) || run.mismatch(`${description} ${operand}`, value);
 }
 
 function sized(
   operand: unknown,
-  words: string,
+  description: string,
   what: string,
-  isMeant: (value: unknown) => boolean,
+  appliesTo: (value: unknown) => boolean,
   isFine: (size: number, count: number) => boolean,
 ): Check | string {
   if (!isCount(operand)) return `must be a non-negative integer${got(operand)}`;
   return (value, run) => {
-    if (!isMeant(value)) return true;
+    if (!appliesTo(value)) return true;
     const size = Array.isArray(value) ? value.length : Object.keys(value as object).length;
-    return isFine(size, operand) || run.fail(`must ${words} ${operand} ${what}, has ${size}`);
+    return isFine(size, operand) || run.fail(`must ${description} ${operand} ${what}, has ${size}`);
   };
 }
 

@@ -20,26 +20,26 @@ export class StepValues {
   }
 
   /** With or without `${…}`. Null if the key is absent or invalid (reported). */
-  expression(key: string, wanted: ResultType): Expression | null {
-    return this.#expression(key, wanted, false);
+  expression(key: string, expected: ResultType): Expression | null {
+    return this.#expression(key, expected, false);
   }
 
   /** Evaluated per item if the step has a `for_each`. */
-  itemExpression(key: string, wanted: ResultType): Expression | null {
-    return this.#expression(key, wanted, this.#hasItem);
+  itemExpression(key: string, expected: ResultType): Expression | null {
+    return this.#expression(key, expected, this.#hasItem);
   }
 
-  #expression(key: string, wanted: ResultType, hasItem: boolean): Expression | null {
+  #expression(key: string, expected: ResultType, hasItem: boolean): Expression | null {
     const value = this.#fields.get(key);
     if (value === undefined) return null;
     // YAML parses `condition: true` as a boolean.
-    const text = typeof value === "boolean" && wanted === "boolean" ? String(value) : value;
+    const text = typeof value === "boolean" && expected === "boolean" ? String(value) : value;
     if (typeof text !== "string" || text.trim() === "") {
-      const example = wanted === "list" ? "input.items" : "input.amount > 100";
+      const example = expected === "list" ? "input.items" : "input.amount > 100";
       this.#fields.problem(key, `must be an expression, such as \`${example}\`${got(value)}`);
       return null;
     }
-    const compiled = this.#expressions.compile(wholeExpression(text) ?? text, hasItem, wanted);
+    const compiled = this.#expressions.compile(wholeExpression(text) ?? text, hasItem, expected);
     if (compiled.kind === "bad") {
       this.#fields.problem(key, compiled.problem);
       return null;

@@ -55,11 +55,11 @@ function inWaitingState(job: Job, start: Start, context: DecisionContext): Job {
       return job;
     case "approval": {
       const expiresMs = start.timeoutMs ?? settings.approval.expiresMs;
-      const asked = { ...job, deadlineMs: Math.max(job.deadlineMs, nowMs + expiresMs) };
+      const extended = { ...job, deadlineMs: Math.max(job.deadlineMs, nowMs + expiresMs) };
       const approval = { expiresMs, bySubmitter: start.bySubmitter ?? false };
       const reason = start.reason ?? "";
       return requestApproval(
-        asked,
+        extended,
         { effect: "require_approval", ruleId: null, reason, snapshot: STEP_SNAPSHOT, approval },
         context,
       );
@@ -85,10 +85,10 @@ export function redriveStepJob(redriven: Job, timeoutMs: number | null, context:
   switch (step?.kind) {
     case "approval": {
       const expiresMs = timeoutMs ?? settings.approval.expiresMs;
-      const asked = { ...job, deadlineMs: Math.max(job.deadlineMs, nowMs + expiresMs) };
+      const extended = { ...job, deadlineMs: Math.max(job.deadlineMs, nowMs + expiresMs) };
       const approval = { expiresMs, bySubmitter: job.safety?.approval?.bySubmitter ?? false };
       const safety = { effect: "require_approval", ruleId: null, snapshot: STEP_SNAPSHOT, approval } as const;
-      return requestApproval(asked, { ...safety, reason: job.safety?.reason ?? "" }, context);
+      return requestApproval(extended, { ...safety, reason: job.safety?.reason ?? "" }, context);
     }
     case "delay":
       return delayUntil(job, step.untilMs ?? nowMs, timeoutMs);
@@ -117,10 +117,10 @@ function delayUntil(job: Job, untilMs: number, timeoutMs: number | null): Job {
 
 function refOf(run: Run, { stepId, kind, index, retry, untilMs, workflowId, version }: Start): StepRef {
   // A sub-workflow is not retried unless the step has a `retry`.
-  const often = retry ?? (kind === "subworkflow" ? NO_RETRY : null);
+  const effectiveRetry = retry ?? (kind === "subworkflow" ? NO_RETRY : null);
   const ref: Writable<StepRef> = { runId: run.id, stepId, kind };
   if (index !== null) ref.index = index;
-  if (often !== null) ref.retry = often;
+  if (effectiveRetry !== null) ref.retry = effectiveRetry;
   if (untilMs !== undefined) ref.untilMs = untilMs;
   if (workflowId !== undefined) ref.workflowId = workflowId;
   if (version !== undefined) ref.version = version;
