@@ -120,15 +120,15 @@ describe("on NATS and Redis", () => {
     try {
       const { exitCode, out, stderr } = await start(...args, "--out", dir).ended;
       expect(exitCode, stderr).toBe(0);
-      expect(out).toMatch(/^hand_over \(not finished\) +[\d,]+ +– +–/m);
-      expect(out).toContain("Live, not finished within 1 s: hand_over");
+      expect(out).toMatch(/^hand_over \(unfinished\) +[\d,]+ +– +–/m);
+      expect(out).toContain("Unfinished live rows after 1 s: hand_over");
       const document = JSON.parse(readFileSync(join(dir, "lock-busy.json"), "utf8")) as Document;
       expect(document.results[0]?.live.finished).toBe(false);
       expect(document.results[0]?.error_pct).toEqual({});
       const page = readFileSync(join(dir, "lock-busy.html"), "utf8");
-      expect(page).toContain("simulated and live, side by side");
-      expect(page).toContain("hand_over (not finished)");
-      expect(readdirSync(dir)).toContain("lock-busy-live-waves.svg");
+      expect(page).toContain("simulated and live figures");
+      expect(page).toContain("hand_over (unfinished)");
+      expect(readdirSync(dir)).toContain("lock-busy-live-arrivals.svg");
     } finally {
       rmSync(dir, { recursive: true, force: true });
     }
