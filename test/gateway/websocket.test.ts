@@ -1,104 +1,155 @@
-import { connect } from "node:net";
+import { once } from "node:events";
+import { connect, type Socket } from "node:net";
 import { afterEach, describe, expect, test } from "vitest";
-import { frame, readFrame } from "../../src/gateway/server-websocket.ts";
+import { type RawData, WebSocket } from "ws";
 import { openTestGateway, type TestGateway } from "./test-gateway.ts";
-import { openWebSocket } from "./websocket-client.ts";
 
 let gateway: TestGateway;
 
 afterEach(() => gateway.close());
 
 const STREAM = "/api/v1/stream";
-const [TEXT, CLOSE, PING, PONG] = [1, 8, 9, 10];
 
-async function listening(): Promise<URL> {
+async function listen(): Promise<URL> {
   gateway = await openTestGateway();
   return new URL(await gateway.server.listen("127.0.0.1", 0));
 }
 
+async function open(url: URL, headers: Readonly<Record<string, string>> = {}): Promise<WebSocket> {
+  const client = new WebSocket(new URL(STREAM, url), { headers });
+  await once(client, "open");
+  return client;
+}
+
+const nextMessage = async (client: WebSocket): Promise<string> => String((await once(client, "message"))[0] as RawData);
+
+async function closeOf(client: WebSocket): Promise<{ readonly code: number; readonly reason: string }> {
+  const [code, reason] = await once(client, "close");
+  return { code, reason: String(reason) };
+}
+
 const deny = async (tenant: string): Promise<string> => {
-  const answer = await gateway.call("POST", "/api/v1/jobs", { tenant, body: { topic: "demo.forbidden" } });
-  return answer.json().job_id;
+  const response = await gateway.call("POST", "/api/v1/jobs", { tenant, body: { topic: "demo.forbidden" } });
+  return response.json().job_id;
 };
 
-describe("the stream as a WebSocket", () => {
-  test("shakes hands, has the events of the caller's tenant, and is closed with a reason by a stop", async () => {
-    const url = await listening();
-    const socket = await openWebSocket(url, STREAM, { "x-tenant-id": "acme" });
-    expect(socket.head).toMatch(/^HTTP\/1\.1 101 /);
-    // The example of the protocol itself.
-    expect(socket.head).toContain("sec-websocket-accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+/** Resolves when a stream unsubscribes. */
+function unsubscribed(): Promise<void> {
+  const { events } = gateway.engine;
+  const subscribe = events.subscribe.bind(events);
+  return new Promise((resolve) => {
+    Object.assign(events, {
+      subscribe: (...args: Parameters<typeof subscribe>) => {
+        const stop = subscribe(...args);
+        return () => {
+          stop();
+          resolve();
+        };
+      },
+    });
+  });
+}
+
+/** An upgrade request on a plain socket, for what the client of `ws` does not send. */
+async function upgrade(url: URL, path: string, headers: Readonly<Record<string, string>> = {}) {
+  const socket: Socket = connect({ host: url.hostname, port: Number(url.port) });
+  await once(socket, "connect");
+  const all = {
+    host: url.host,
+    connection: "Upgrade",
+    upgrade: "websocket",
+    "sec-websocket-version": "13",
+    "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ==",
+    ...headers,
+  };
+  const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}`);
+  const response = once(socket, "data");
+  socket.write(`GET ${path} HTTP/1.1\r\n${lines.join("\r\n")}\r\n\r\n`);
+  return { socket, head: String((await response)[0]) };
+}
+
+describe("WebSocket stream", () => {
+  test("sends events of the tenant, and closes with 1001 and a reason on stop", async () => {
+    const client = await open(await listen(), { "x-tenant-id": "acme" });
+    const message = nextMessage(client);
     await deny("other");
     const id = await deny("acme");
-    const [opcode, payload] = await socket.next();
-    expect(opcode).toBe(TEXT);
-    expect(JSON.parse(payload.toString())).toMatchObject({
+    expect(JSON.parse(await message)).toMatchObject({
       event: "job",
       data: { job_id: id, tenant_id: "acme", state: "DENIED" },
     });
+    const closed = closeOf(client);
     const stopped = gateway.server.stop();
-    const [last, reason] = await socket.next();
-    expect([last, reason.readUInt16BE(0)]).toEqual([CLOSE, 1_001]);
-    expect(reason.toString("utf8", 2)).toContain("shutting down");
-    await socket.ended;
-    socket.destroy();
+    expect(await closed).toEqual({ code: 1_001, reason: expect.stringContaining("shutting down") });
     await stopped;
   });
 
-  test("answers pings, throws away what else it is told, and closes when it is asked to", async () => {
-    const socket = await openWebSocket(await listening(), STREAM);
-    socket.send(TEXT, "hello");
-    socket.send(PING, "are you there?");
-    expect(await socket.next()).toEqual([PONG, Buffer.from("are you there?")]);
-    socket.send(CLOSE, "");
-    const [opcode, payload] = await socket.next();
-    expect([opcode, payload.readUInt16BE(0)]).toEqual([CLOSE, 1_000]);
-    await socket.ended;
+  test("answers the handshake of RFC 6455", async () => {
+    const { socket, head } = await upgrade(await listen(), STREAM);
+    expect(head).toMatch(/^HTTP\/1\.1 101 /);
+    expect(head).toMatch(/sec-websocket-accept: s3pPLMBiTxaQ9kYGzzhZRbK\+xOo=/i);
     socket.destroy();
   });
 
-  test("ends with who does not keep to the protocol, and its place is free again", async () => {
-    const url = await listening();
-    const { events: notices } = gateway.engine;
-    const listen = notices.subscribe.bind(notices);
-    const left = new Promise<void>((resolve) => {
-      Object.assign(notices, {
-        subscribe: (...args: Parameters<typeof listen>) => {
-          const stop = listen(...args);
-          return () => {
-            stop();
-            resolve();
-          };
-        },
-      });
-    });
-    const socket = await openWebSocket(url, STREAM);
-    socket.send(TEXT, "not masked", false);
-    const [opcode, payload] = await socket.next();
-    expect([opcode, payload.readUInt16BE(0)]).toEqual([CLOSE, 1_002]);
-    await left; // Although this side has not closed.
+  test("answers pings, ignores messages, and completes the closing handshake", async () => {
+    const client = await open(await listen());
+    client.send("hello");
+    const pong = once(client, "pong");
+    client.ping("are you there?");
+    expect(String((await pong)[0])).toBe("are you there?");
+    const closed = closeOf(client);
+    client.close(1_000);
+    expect((await closed).code).toBe(1_000);
+  });
+
+  test("closes with 1009 on an oversized message, and releases the slot", async () => {
+    const url = await listen();
+    const released = unsubscribed();
+    const client = await open(url);
+    const closed = closeOf(client);
+    client.send("x".repeat(4_097));
+    expect((await closed).code).toBe(1_009);
+    await released;
+  });
+
+  test("closes with 1002 on an unmasked frame, and releases the slot of a client that stays connected", async () => {
+    const url = await listen();
+    const released = unsubscribed();
+    const { socket } = await upgrade(url, STREAM);
+    const response = once(socket, "data");
+    socket.write(Buffer.from([0x81, 1, 0x61]));
+    const frame = (await response)[0] as Buffer;
+    expect([frame[0], frame.readUInt16BE(2)]).toEqual([0x88, 1_002]);
+    await released;
+    socket.destroy();
+  });
+
+  test("does not block the stop with a client that never reads", async () => {
+    const { socket } = await upgrade(await listen(), STREAM);
+    socket.pause();
+    await gateway.server.stop();
     socket.destroy();
   });
 
   test.each([
-    ["a key that is none", STREAM, { "x-api-key": "cordum_nobody_nothing" }, 401],
-    ["another site", STREAM, { origin: "http://evil.example" }, 400],
-    ["no handshake", STREAM, { "sec-websocket-key": "short" }, 400],
-    ["a query that nobody reads", `${STREAM}?topics=x`, {}, 400],
-    ["another address", "/api/v1/nothing", {}, 404],
-  ])("%s is refused as an ordinary answer", async (_, path, headers, status) => {
-    const socket = await openWebSocket(await listening(), path, headers);
-    expect(socket.head).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `));
-    expect(socket.head).toContain("application/problem+json");
-    await socket.ended;
+    ["an invalid key", STREAM, { "x-api-key": "cordum_unknown_secret" }, 401],
+    ["another origin", STREAM, { origin: "http://evil.example" }, 400],
+    ["an invalid handshake key", STREAM, { "sec-websocket-key": "short" }, 400],
+    ["an unsupported protocol version", STREAM, { "sec-websocket-version": "8" }, 400],
+    ["an unknown query parameter", `${STREAM}?topics=x`, {}, 400],
+    ["an unknown route", "/api/v1/nothing", {}, 404],
+  ])("rejects %s with a problem document", async (_, path, headers, status) => {
+    const { socket, head } = await upgrade(await listen(), path, headers);
+    expect(head).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `));
+    expect(head).toContain("application/problem+json");
     socket.destroy();
   });
 
-  test("a wish for another protocol does not harm the request that it came with", async () => {
-    const url = await listening();
+  test("ignores the upgrade to another protocol and serves the request", async () => {
+    const url = await listen();
     const body = JSON.stringify({ topic: "demo.far", input: { text: "whole" } });
     const text = await new Promise<string>((resolve, reject) => {
-      let seen = "";
+      let received = "";
       const socket = connect({ host: url.hostname, port: Number(url.port) }, () =>
         socket.write(
           `POST /api/v1/jobs HTTP/1.1\r\nHost: ${url.host}\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n` +
@@ -106,37 +157,14 @@ describe("the stream as a WebSocket", () => {
         ),
       );
       socket.on("error", reject).on("data", (part) => {
-        seen += part.toString();
-        if (!seen.includes("job_id")) return;
-        resolve(seen);
+        received += part.toString();
+        if (!received.includes("job_id")) return;
+        resolve(received);
         socket.destroy();
       });
     });
     expect(text).toMatch(/^HTTP\/1\.1 200 /);
     const { items } = (await gateway.call("GET", "/api/v1/jobs")).json();
     expect(items).toHaveLength(1);
-  });
-});
-
-describe("frames", () => {
-  const masked = (first: number, second: number, ...rest: number[]) => Buffer.from([first, second, ...rest]);
-
-  test("of a client are read when they are all there, and those that are too large or not masked are bad", async () => {
-    gateway = await openTestGateway();
-    const hello = masked(0x81, 0x85, 0x37, 0xfa, 0x21, 0x3d, 0x7f, 0x9f, 0x4d, 0x51, 0x58);
-    expect(readFrame(hello)).toEqual({ opcode: TEXT, payload: Buffer.from("Hello"), bytes: 11 });
-    for (let length = 0; length < hello.length; length++) expect(readFrame(hello.subarray(0, length))).toBeNull();
-    expect(readFrame(masked(0x81, 0x05))).toBe("bad");
-    expect(readFrame(masked(0x81, 0xff))).toBe("bad");
-    expect(readFrame(masked(0x81, 0xfe, 0x10, 0x01))).toBe("bad");
-    expect(readFrame(masked(0x81, 0xfe, 0x10, 0x00))).toBeNull();
-  });
-
-  test("of ours say how long they are", async () => {
-    gateway = await openTestGateway();
-    const lengthOf = (length: number) => [...frame(TEXT, Buffer.alloc(length)).subarray(0, 4)];
-    expect(lengthOf(125).slice(0, 2)).toEqual([0x81, 125]);
-    expect(lengthOf(126)).toEqual([0x81, 126, 0, 126]);
-    expect(lengthOf(65_536).slice(0, 2)).toEqual([0x81, 127]);
   });
 });
