@@ -1,3 +1,4 @@
+/** Audit log: entries in the same commit as the change, a hash chain per org, reading and verification. */
 export {
   AuditBuffer,
   auditDecisionPuts,

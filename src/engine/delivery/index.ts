@@ -1,3 +1,4 @@
+/** Bus ↔ handlers: maps thrown errors to bus actions, parks messages, handles submissions and results. */
 export { deliverTo, type MessageHandler, retryKeyOf } from "./deliver-message.ts";
 export { handleResult } from "./handle-result.ts";
 export { handleSubmission } from "./handle-submission.ts";

@@ -1,3 +1,4 @@
+/** Backlog, placement, capacity, sending, leases and settling of jobs. */
 export { backlogTopics, drainAllBacklogs, drainBacklog, sendJob } from "./backlog.ts";
 export { cancelOwnJob, loadTenantJob, notifyWorkers } from "./cancel-job.ts";
 export { capacityGuards, failOpenGuard, jobLimitOf } from "./capacity-guards.ts";

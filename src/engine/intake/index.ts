@@ -1,3 +1,4 @@
+/** Admission of jobs and runs: idempotency keys, slots, reruns. */
 export { AdmissionLimiter } from "./admission-limiter.ts";
 export { admissionLockOf } from "./admission-lock.ts";
 export { type Admitted, admitJob } from "./admit-job.ts";

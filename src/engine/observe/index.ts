@@ -1,3 +1,4 @@
+/** Explanations, dry runs, the live event feed and gauges. */
 export { dryRerun } from "./dry-rerun.ts";
 export { type DryRun, type DryStep, dryRun } from "./dry-run.ts";
 export { EventFeed, type JobUpdate, type RunUpdate } from "./event-feed.ts";

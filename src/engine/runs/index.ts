@@ -1,3 +1,4 @@
+/** Runs: run lock, advance, commit, sub-runs, slots, control, workflow definitions. */
 export { afterRunCommit, type RunEffects } from "./commit-effects.ts";
 export { cancelRun, ownRun, pauseRun, resumeRun } from "./control-run.ts";
 export { createRun, type RunLimitReached, runCountsOf, runLimitOf } from "./create-run.ts";

@@ -1,3 +1,4 @@
+/** Worker registry, heartbeats, progress and pools. */
 export { watchWorkers } from "./heartbeats.ts";
 export { POOLS_CHANGED, Pools, refreshPools, setDraining } from "./worker-pools.ts";
 export { type RegisteredWorker, type WorkerHeartbeat, WorkerRegistry, type WorkerView } from "./worker-registry.ts";
