@@ -26,7 +26,7 @@ export interface LockOptions extends Omit<LockRequest, "owner"> {
    * Earlier `lock_busy` failures of the events that this acquisition serves. Null: not counted in the store; this
    * process's own count is used.
    */
-  readonly accounts?: (() => readonly RetryUsage[]) | null;
+  readonly busyUsage?: (() => readonly RetryUsage[]) | null;
 }
 
 /** Wait and attempts of one acquisition, including earlier retries. */
@@ -58,7 +58,7 @@ export async function withLock<T>(
     );
   }
   const { lease } = acquired;
-  const taken = totalLockWait(acquired, request.accounts?.() ?? [], engine.world.clock.now());
+  const taken = totalLockWait(acquired, request.busyUsage?.() ?? [], engine.world.clock.now());
   recordAcquired(engine, request, taken);
   try {
     return await work(lease, taken);
@@ -85,7 +85,7 @@ export function totalLockWait(
 
 export function recordAcquired(
   engine: Needs<"world" | "lockStats">,
-  { key, path, accounts = null }: Pick<LockOptions, "key" | "path" | "accounts">,
+  { key, path, busyUsage: accounts = null }: Pick<LockOptions, "key" | "path" | "busyUsage">,
   { waitedMs, attempts }: LockWait,
 ): void {
   const { metrics } = engine.world;

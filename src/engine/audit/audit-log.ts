@@ -30,8 +30,8 @@ export function auditDecisionPuts(engine: Needs<"world" | "audit">, jobs: readon
 }
 
 export function recordAudit(engine: Needs<"world" | "commit" | "tasks" | "audit">, line: AuditLine): void {
-  if (!engine.audit.gather(line)) return;
-  engine.tasks.track(Promise.resolve().then(() => writeAudit(engine, engine.audit.takeGathered())));
+  if (!engine.audit.add(line)) return;
+  engine.tasks.track(Promise.resolve().then(() => writeAudit(engine, engine.audit.takeBatch())));
 }
 
 /** A decision of the safety kernel. */
@@ -65,7 +65,7 @@ export function notStartedLine({ id, org, submittedBy }: Run, why: string): Audi
 export class AuditBuffer {
   readonly #world: World;
   readonly #gathered = new Map<string, AuditBatch>();
-  #unwritten: Noted[] = [];
+  #unwritten: AuditRecord[] = [];
   #prefix = "";
   #last = 0;
 
@@ -93,7 +93,7 @@ export class AuditBuffer {
   }
 
   /** True for the first entry of a tick: its caller writes the batch. */
-  gather(line: AuditLine): boolean {
+  add(line: AuditLine): boolean {
     const isFirst = this.#gathered.size === 0;
     const bundle = this.#gathered.get(line.org) ?? new AuditBatch();
     bundle.add(line, this.#world.clock.now());
@@ -101,8 +101,8 @@ export class AuditBuffer {
     return isFirst;
   }
 
-  takeGathered(): readonly Noted[] {
-    const taken: Noted[] = [];
+  takeBatch(): readonly AuditRecord[] {
+    const taken: AuditRecord[] = [];
     for (const [org, bundle] of this.#gathered) {
       for (const put of this.putAll(bundle, org)) taken.push({ org, put });
     }
@@ -111,13 +111,13 @@ export class AuditBuffer {
   }
 
   /** Keeps a batch that the store did not confirm. False if the buffer is full. */
-  keepUnwritten(noted: Noted): boolean {
-    if (this.#unwritten.length >= UNWRITTEN_MAX) return false;
+  keepFailed(noted: AuditRecord): boolean {
+    if (this.#unwritten.length >= FAILED_MAX) return false;
     this.#unwritten.push(noted);
     return true;
   }
 
-  takeUnwritten(): readonly Noted[] {
+  takeFailed(): readonly AuditRecord[] {
     const taken = this.#unwritten;
     if (taken.length > 0) this.#unwritten = [];
     return taken;
@@ -138,17 +138,20 @@ function redacted(text: string): string {
   return redactText(text.length > TEXT_LENGTH_MAX ? text.slice(0, TEXT_LENGTH_MAX) : text);
 }
 
-interface Noted {
+interface AuditRecord {
   readonly org: string;
   readonly put: Put;
 }
 
 /** Never throws. Stale: written before, and the response was lost. */
-export async function writeAudit(engine: Needs<"world" | "commit" | "audit">, notes: readonly Noted[]): Promise<void> {
+export async function writeAudit(
+  engine: Needs<"world" | "commit" | "audit">,
+  notes: readonly AuditRecord[],
+): Promise<void> {
   const { log } = engine.world;
   const writes = notes.map((noted) =>
     engine.commit({ org: noted.org, puts: [noted.put] }).catch((error: unknown) => {
-      if (engine.audit.keepUnwritten(noted)) log.write("warn", "audit_write_deferred", { error: String(error) });
+      if (engine.audit.keepFailed(noted)) log.write("warn", "audit_write_deferred", { error: String(error) });
       else log.write("error", "audit_entries_dropped", { org: noted.org, id: noted.put.id, error: String(error) });
     }),
   );
@@ -157,5 +160,5 @@ export async function writeAudit(engine: Needs<"world" | "commit" | "audit">, no
 
 /** Entries per record. */
 const LINES_MAX = 500;
-const UNWRITTEN_MAX = 1_000;
+const FAILED_MAX = 1_000;
 const TEXT_LENGTH_MAX = 1_000;

@@ -23,7 +23,7 @@ import { writeAudit } from "./audit-log.ts";
 
 /** Moves pending entries of all orgs; returns their number. */
 export async function chainAll(engine: Needs<"world" | "commit" | "audit" | "throttle">): Promise<number> {
-  await writeAudit(engine, engine.audit.takeUnwritten());
+  await writeAudit(engine, engine.audit.takeFailed());
   const waiting = await engine.world.store.counts(AUDIT_PENDING_GROUP, ORGS_MAX);
   const orgs = [...waiting.keys()];
   let moved = 0;

@@ -35,7 +35,7 @@ export class LongPollWaiters {
 
   subscribe(filter: WaiterFilter): Waiter {
     const waiter = new Waiter(this.#world, filter, this);
-    if (this.#count++ === 0) this.#stopListening = this.#notices.subscribe((notice) => this.#hear(notice));
+    if (this.#count++ === 0) this.#stopListening = this.#notices.subscribe((update) => this.#hear(update));
     this.moveLast(waiter);
     return waiter;
   }

@@ -17,13 +17,13 @@ export function settleJob(
   engine: DispatchContext,
   found: Versioned<Job>,
   next: Job,
-  besides: readonly Put[] = [],
+  extraPuts: readonly Put[] = [],
   { guards = [], path = "engine", busy = null }: SettleOptions = {},
 ): Promise<boolean> {
-  if (!next.step || !isFinal(next.state)) return settleJobAlone(engine, found, next, besides, guards);
+  if (!next.step || !isFinal(next.state)) return settleJobAlone(engine, found, next, extraPuts, guards);
   const key = { org: next.org, runId: next.step.runId, path };
   return engine.runInbox
-    .enqueue(key, { kind: "job", found, next, besides, guards, busy })
+    .enqueue(key, { kind: "job", found, next, puts: extraPuts, guards, busy })
     .then(({ kind }) => kind === "done");
 }
 
@@ -39,11 +39,11 @@ export async function settleJobAlone(
   engine: DispatchContext,
   found: Versioned<Job>,
   next: Job,
-  besides: readonly Put[],
+  extraPuts: readonly Put[],
   guards: readonly Guard[],
 ): Promise<boolean> {
   const deadLetter = deadLetterOf(next);
-  const puts = [...besides, put(JOBS, found.id, found, markSubRunLeft(next, decisionContext(engine)))];
+  const puts = [...extraPuts, put(JOBS, found.id, found, markSubRunLeft(next, decisionContext(engine)))];
   const committed = await engine.commit({
     org: next.org,
     puts: deadLetter ? [...puts, put(DEAD_LETTERS, deadLetter.id, null, deadLetter)] : puts,

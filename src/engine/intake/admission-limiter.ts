@@ -12,11 +12,15 @@ import type { StartOutcome } from "./start-run.ts";
  * 4. The limiter saves work; the guard of the commit decides.
  */
 export class AdmissionLimiter {
-  readonly #lines = new Map<string, Line>();
+  readonly #lines = new Map<string, OrgQueue>();
 
   /** Runs `start` in its turn, or returns the refusal of another start. */
-  async pass(org: string, widthMax: number, start: () => Promise<StartOutcome>): Promise<StartOutcome | Told> {
-    const line = this.#lineOf(org);
+  async run(
+    org: string,
+    widthMax: number,
+    start: () => Promise<StartOutcome>,
+  ): Promise<StartOutcome | RefusedWithAnother> {
+    const line = this.#queueOf(org);
     if (line.going < Math.max(1, widthMax) || line.waiting.length >= WAITING_MAX) line.going += 1;
     else {
       line.arrivals += 1;
@@ -42,13 +46,13 @@ export class AdmissionLimiter {
     }
   }
 
-  #leave(org: string, line: Line): void {
+  #leave(org: string, line: OrgQueue): void {
     const next = line.waiting.shift();
     if (next !== undefined) next.tell(null);
     else if (--line.going === 0) this.#lines.delete(org);
   }
 
-  #lineOf(org: string): Line {
+  #queueOf(org: string): OrgQueue {
     let line = this.#lines.get(org);
     if (line === undefined) {
       line = { going: 0, arrivals: 0, waiting: [] };
@@ -59,12 +63,12 @@ export class AdmissionLimiter {
 }
 
 /** Refused by another start's result. */
-export interface Told {
+export interface RefusedWithAnother {
   readonly kind: "told";
   readonly full: RunLimitReached;
 }
 
-interface Line {
+interface OrgQueue {
   going: number;
   /** Number of starts that had to wait. */
   arrivals: number;

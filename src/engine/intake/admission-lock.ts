@@ -11,7 +11,7 @@ import { pollLock } from "../poll-lock.ts";
  * 4. A backend error while locking is an error. There is no path without the lock.
  * 5. Starts and reruns use it. Sub-runs and reopened runs do not: the guard limits them.
  */
-export type Gated<T> =
+export type AdmissionLockOutcome<T> =
   | { readonly kind: "passed"; readonly value: T }
   | { readonly kind: "unavailable"; readonly waitedMs: number };
 
@@ -19,7 +19,7 @@ export async function withAdmissionLock<T>(
   engine: Needs<"world" | "settings" | "tasks" | "lockStats">,
   org: string,
   work: (lease: LockLease) => Promise<T>,
-): Promise<Gated<T>> {
+): Promise<AdmissionLockOutcome<T>> {
   const { policy, maxWaitMs, ttlMs } = engine.settings.current.admission.polled;
   const key = admissionLockOf(org);
   const polled = await pollLock(engine, { key, org, ttlMs, maxWaitMs, policy, path: PATH });

@@ -5,7 +5,7 @@ import { inlineBytesOf, keepSteps, openRun, stepsAfter } from "../../core/workfl
 import type { Needs, RunContext } from "../engine.ts";
 import { childOutputs, storeForRun, type TooLarge, valueIn } from "../payloads.ts";
 import { ownRun, planOf } from "../runs/index.ts";
-import { admitRun, admitRunLocked, fingerprintOfBody, replayOf, type StartOutcome } from "./start-run.ts";
+import { admitRun, fingerprintOfBody, measureAdmission, replayOf, type StartOutcome } from "./start-run.ts";
 
 /**
  * Reruns from a step: a new run of the same version and input that keeps the results before the step. It is admitted
@@ -35,7 +35,7 @@ export async function rerun(
   const key = idempotencyKey === null ? null : { key: idempotencyKey, fingerprint };
   // The idempotency key comes first: a replay succeeds whatever happened to the earlier run.
   const known = key && (await replayOf(engine, org, key));
-  if (known) return admitRunLocked(engine, org, endpoint, async () => known);
+  if (known) return measureAdmission(engine, org, endpoint, async () => known);
   const found = await ownRun(engine, org, runId);
   if (!found) return { kind: "not_found" };
   const before = found.value;
@@ -43,7 +43,7 @@ export async function rerun(
   if (!plan) return { kind: "no_workflow" };
   if (!plan.steps.has(fromStep)) return { kind: "unknown_step", known: plan.order };
   if (!isRunFinal(before.state)) return { kind: "still_open", state: before.state };
-  return admitRunLocked(engine, org, endpoint, () =>
+  return measureAdmission(engine, org, endpoint, () =>
     admitRun(engine, org, key, () => freshRerun(engine, plan, before, request)),
   );
 }

@@ -63,7 +63,7 @@ export async function startRun(
   request: RunRequest,
   endpoint: string,
 ): Promise<StartOutcome> {
-  return admitRunLocked(engine, request.org, endpoint, async () => {
+  return measureAdmission(engine, request.org, endpoint, async () => {
     const key =
       request.idempotencyKey === null ? null : { key: request.idempotencyKey, fingerprint: fingerprintOf(request) };
     const known = key && (await replayOf(engine, request.org, key));
@@ -139,7 +139,7 @@ export async function admitRun(
   const refused = async (full: RunLimitReached): Promise<StartOutcome> =>
     (key && (await replayOf(engine, org, key))) ?? full;
   if (engine.settings.current.admission.strategy === "atomic") {
-    const passed = await engine.admissionLimiter.pass(org, limit, make);
+    const passed = await engine.admissionLimiter.run(org, limit, make);
     return passed.kind === "told" ? refused(passed.full) : passed;
   }
   const gated = await withAdmissionLock(engine, org, async (): Promise<StartOutcome> => {
@@ -150,7 +150,7 @@ export async function admitRun(
 }
 
 /** Records the admission metrics. */
-export async function admitRunLocked(
+export async function measureAdmission(
   engine: Needs<"world">,
   org: string,
   endpoint: string,

@@ -23,7 +23,7 @@ import { SlotRecounts } from "./recount-slots.ts";
 export class Sweeper {
   readonly #engine: RunContext & Needs<"arrivals">;
   readonly #timers = new Set<Cancel>();
-  readonly #waking = new Set<Promise<void>>();
+  readonly #firing = new Set<Promise<void>>();
   /** Called when the number in progress allows the next batch. */
   #onCalm = (): void => {};
   readonly #gauges = new Gauges();
@@ -111,9 +111,9 @@ export class Sweeper {
       if (this.#stopped) return;
       for (const item of items) {
         if (item.dueMs > nowMs) this.#arm(item);
-        else this.#wake(item);
+        else this.#fire(item);
       }
-      if (this.#waking.size >= batchMax) await new Promise<void>((resolve) => (this.#onCalm = resolve));
+      if (this.#firing.size >= batchMax) await new Promise<void>((resolve) => (this.#onCalm = resolve));
       if (items.length < limit) return;
       limit = items.every(({ dueMs }) => dueMs <= nowMs) ? batchMax : aheadMax;
     }
@@ -121,7 +121,7 @@ export class Sweeper {
 
   /** Resolves when all fired records are processed. */
   async settled(): Promise<void> {
-    while (this.#waking.size > 0) await Promise.all(this.#waking);
+    while (this.#firing.size > 0) await Promise.all(this.#firing);
   }
 
   #arm(item: Due): void {
@@ -129,22 +129,22 @@ export class Sweeper {
     const cancel = clock.after(item.dueMs - clock.now(), () => {
       this.#timers.delete(cancel);
       if (clock.now() < item.dueMs) this.#arm(item);
-      else this.#wake(item);
+      else this.#fire(item);
     });
     this.#timers.add(cancel);
   }
 
   /** After a failure the claim expires and a later sweep takes the record again. */
-  #wake(item: Due): void {
+  #fire(item: Due): void {
     const work = onDue(this.#engine, item)
       .catch((error: unknown) => {
         this.#engine.world.log.write("warn", "timer_failed", { table: item.table, id: item.id, error: String(error) });
       })
       .finally(() => {
-        this.#waking.delete(work);
-        if (this.#waking.size * 2 < this.#engine.settings.current.sweep.batchMax) this.#onCalm();
+        this.#firing.delete(work);
+        if (this.#firing.size * 2 < this.#engine.settings.current.sweep.batchMax) this.#onCalm();
       });
-    this.#waking.add(work);
+    this.#firing.add(work);
   }
 
   async #backlog(): Promise<void> {

@@ -32,8 +32,8 @@ export interface RunUpdate {
   readonly atMs: number;
 }
 
-export type JobUpdateListener = (notice: JobUpdate) => void;
-export type RunUpdateListener = (notice: RunUpdate) => void;
+export type JobUpdateListener = (update: JobUpdate) => void;
+export type RunUpdateListener = (update: RunUpdate) => void;
 
 export class EventFeed {
   readonly #world: World;
@@ -67,20 +67,20 @@ export class EventFeed {
   /** Returns the unsubscribe function. */
   subscribe(listener: JobUpdateListener): () => void {
     this.#listeners.add(listener);
-    this.#hearOthers();
+    this.#subscribeBus();
     return () => void this.#listeners.delete(listener);
   }
 
   /** Runs: called for every write, also without a change of state. */
   subscribeRuns(listener: RunUpdateListener): () => void {
     this.#runListeners.add(listener);
-    this.#hearOthers();
+    this.#subscribeBus();
     return () => void this.#runListeners.delete(listener);
   }
 
-  #hearOthers(): void {
+  #subscribeBus(): void {
     this.#hearing ??= this.#world.bus
-      .subscribe(EVENTS, (packet) => this.#hear(packet))
+      .subscribe(EVENTS, (packet) => this.#receive(packet))
       .catch((error: unknown) => {
         this.#world.log.write("warn", "event_feed_subscribe_failed", { error: String(error) });
         this.#hearing = null;
@@ -93,19 +93,19 @@ export class EventFeed {
     if (!isTelling && this.#listeners.size === 0 && this.#runListeners.size === 0) return;
     for (const { table, value } of puts) {
       if (value === null) continue;
-      if (table === JOBS.name) this.#noteJob(value as Job, isTelling);
-      else if (table === RUNS.name) this.#noteRun(value as Run, isTelling);
+      if (table === JOBS.name) this.#addJob(value as Job, isTelling);
+      else if (table === RUNS.name) this.#addRun(value as Run, isTelling);
     }
   }
 
-  #noteJob({ org, id: jobId, topic, state, updatedMs: atMs }: Job, isTelling: boolean): void {
+  #addJob({ org, id: jobId, topic, state, updatedMs: atMs }: Job, isTelling: boolean): void {
     if (this.#listeners.size > 0) this.#give(this.#listeners, { org, jobId, topic, state, atMs });
-    if (isTelling) this.#gather(this.#gathered, [org, jobId, topic, state, atMs], NOTICES_MAX);
+    if (isTelling) this.#gather(this.#gathered, [org, jobId, topic, state, atMs], JOB_UPDATES_MAX);
   }
 
-  #noteRun({ org, id: runId, workflowId, state, updatedMs: atMs }: Run, isTelling: boolean): void {
+  #addRun({ org, id: runId, workflowId, state, updatedMs: atMs }: Run, isTelling: boolean): void {
     if (this.#runListeners.size > 0) this.#give(this.#runListeners, { org, runId, workflowId, state, atMs });
-    if (isTelling) this.#gather(this.#gatheredRuns, [org, runId, workflowId, state, atMs], RUN_NOTICES_MAX);
+    if (isTelling) this.#gather(this.#gatheredRuns, [org, runId, workflowId, state, atMs], RUN_UPDATES_MAX);
   }
 
   #gather(gathered: Row[], row: Row, max: number): void {
@@ -116,10 +116,10 @@ export class EventFeed {
     // Flushes after all commits that resolved in this tick.
     void Promise.resolve()
       .then(() => {})
-      .then(() => this.#tell());
+      .then(() => this.#publish());
   }
 
-  #tell(): void {
+  #publish(): void {
     const { bus, clock, metrics, name } = this.#world;
     const [jobs, runs, leftOut] = [this.#gathered, this.#gatheredRuns, this.#leftOut];
     this.#gathered = [];
@@ -140,17 +140,17 @@ export class EventFeed {
     }
   }
 
-  #hear({ senderId, body }: Packet): void {
+  #receive({ senderId, body }: Packet): void {
     if (senderId === this.#world.name || body.kind !== "alert" || body.code !== CODE) return;
     const { jobs = "", runs = "" } = body.details ?? {};
-    for (const notice of rowsIn(jobs, NOTICES_MAX).flatMap(unpacked)) this.#give(this.#listeners, notice);
-    for (const notice of rowsIn(runs, RUN_NOTICES_MAX).flatMap(unpackedRun)) this.#give(this.#runListeners, notice);
+    for (const update of rowsIn(jobs, JOB_UPDATES_MAX).flatMap(jobUpdateOf)) this.#give(this.#listeners, update);
+    for (const update of rowsIn(runs, RUN_UPDATES_MAX).flatMap(runUpdateOf)) this.#give(this.#runListeners, update);
   }
 
-  #give<T>(listeners: ReadonlySet<(notice: T) => void>, notice: T): void {
+  #give<T>(listeners: ReadonlySet<(update: T) => void>, update: T): void {
     for (const listener of listeners) {
       try {
-        listener(notice);
+        listener(update);
       } catch (error) {
         this.#world.log.write("warn", "event_subscriber_failed", { error: String(error) });
       }
@@ -170,24 +170,24 @@ function rowsIn(text: string, max: number): readonly unknown[] {
   }
 }
 
-function unpacked(row: unknown): JobUpdate[] {
-  if (!isRight(row)) return [];
+function jobUpdateOf(row: unknown): JobUpdate[] {
+  if (!isValidRow(row)) return [];
   const [org, jobId, topic, state, atMs] = row;
   return [{ org, jobId, topic, state: state as JobState, atMs }];
 }
 
-function unpackedRun(row: unknown): RunUpdate[] {
-  if (!isRight(row)) return [];
+function runUpdateOf(row: unknown): RunUpdate[] {
+  if (!isValidRow(row)) return [];
   const [org, runId, workflowId, state, atMs] = row;
   return [{ org, runId, workflowId, state: state as RunState, atMs }];
 }
 
-function isRight(row: unknown): row is Row {
+function isValidRow(row: unknown): row is Row {
   if (!Array.isArray(row)) return false;
   return row.slice(0, 4).every((part) => typeof part === "string") && typeof row[4] === "number";
 }
 
 const CODE = "jobs.changed";
 /** With the longest names this is less than half of the maximum message size. */
-const NOTICES_MAX = 500;
-const RUN_NOTICES_MAX = 200;
+const JOB_UPDATES_MAX = 500;
+const RUN_UPDATES_MAX = 200;

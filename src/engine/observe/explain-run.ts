@@ -29,7 +29,7 @@ export async function explainRun(
   const run = found.value;
   const plan = await planOf(engine, org, run.workflowId, run.version);
   const lines: RunWait[] = [];
-  const whole = wholeOf(run);
+  const whole = runWait(run);
   if (whole) lines.push(whole);
   if (!isRunFinal(run.state) && plan) {
     for (const id of plan.order) {
@@ -40,7 +40,7 @@ export async function explainRun(
   return { kind: "explained", run, lines };
 }
 
-function wholeOf(run: Run): RunWait | null {
+function runWait(run: Run): RunWait | null {
   const { id, state, error, deadlineMs, endsAs } = run;
   const line = { stepId: null, state, untilMs: null, jobId: null };
   switch (state) {
@@ -85,7 +85,7 @@ async function stepWait(
   if (isStepSettled(step.state)) return null;
   const line = { stepId, state: step.state, untilMs: null, jobId: step.jobId ?? null };
   if (step.state === "PENDING") return pendingWait(plan, run, line);
-  if (step.fan) return { ...line, ...(await fanWait(engine, run, stepId, step.fan, isForAll)) };
+  if (step.fan) return { ...line, ...(await forEachWait(engine, run, stepId, step.fan, isForAll)) };
   if (step.jobId === undefined) {
     return { ...line, untilMs: step.dueMs ?? null, reason: "waiting for its branches", unblocks: "the branches end" };
   }
@@ -93,7 +93,7 @@ async function stepWait(
 }
 
 /** The first open child stands for the others. */
-async function fanWait(
+async function forEachWait(
   engine: Needs<"world" | "settings" | "tasks" | "jobCache" | "registry" | "pools" | "safety">,
   run: Run,
   stepId: string,

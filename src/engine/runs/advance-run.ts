@@ -29,18 +29,18 @@ export async function advanceRun(
   batch: readonly PendingRunEvent[],
   lock: HeldLock,
 ): Promise<boolean | "locked"> {
-  let waiting = firstOfEach(batch);
+  let waiting = firstPerJob(batch);
   for (let tries = 0; tries < TRIES_MAX; tries++) {
     // A cached run is confirmed by the commit. That a run has ended is not, so the store is asked.
     const found = engine.runCache.recallRun(runId) ?? (await engine.world.store.load(RUNS, runId));
     if (!found || isRunFinal(found.value.state)) {
-      await endAlone(engine, waiting, found?.value ?? null);
+      await settleWithoutRun(engine, waiting, found?.value ?? null);
       return false;
     }
     const plan = cachedPlan(engine, found.value) ?? (await planFor(engine, found.value));
     if (!plan && lock.isLockFree) return "locked";
     const outcome = plan
-      ? await oneRound(engine, plan, found, waiting, lock, tries)
+      ? await decideAndCommit(engine, plan, found, waiting, lock, tries)
       : await abandon(engine, found, lock);
     if (outcome.kind === "abandoned") continue;
     if (outcome.kind === "written") {
@@ -50,7 +50,7 @@ export async function advanceRun(
     if (outcome.id === runId) engine.runCache.recordRecall(false);
     engine.runCache.forgetRun(runId);
     if (lock.isLockFree) return "locked";
-    if (outcome.id !== runId) waiting = await stillTrue(engine, waiting, outcome.id);
+    if (outcome.id !== runId) waiting = await dropStale(engine, waiting, outcome.id);
     if (waiting.length === 0 && batch.length > 0) return true;
   }
   throw new ConflictError(`run \`${runId}\` changed ${TRIES_MAX} times during the decision`);
@@ -62,17 +62,17 @@ export interface HeldLock extends Pick<LockLease, "key" | "fence" | "waitedMs" |
 }
 
 /** A stale commit names one record; others may be stale too. Events whose job changed resolve as "stale". */
-async function stillTrue(
+async function dropStale(
   engine: Needs<"world">,
   waiting: readonly PendingRunEvent[],
   oldId: string,
 ): Promise<readonly PendingRunEvent[]> {
   const { store } = engine.world;
   const isTrue = await Promise.all(
-    waiting.map(async ({ queued: news }) => {
-      if (news.kind !== "job") return true;
-      if (news.found.id === oldId) return false;
-      return (await store.load(JOBS, news.found.id))?.version === news.found.version;
+    waiting.map(async ({ queued }) => {
+      if (queued.kind !== "job") return true;
+      if (queued.found.id === oldId) return false;
+      return (await store.load(JOBS, queued.found.id))?.version === queued.found.version;
     }),
   );
   waiting.forEach(({ resolve }, at) => {
@@ -88,7 +88,7 @@ type Outcome =
   /** The id of the stale record. */
   | { readonly kind: "stale"; readonly id: string };
 
-async function oneRound(
+async function decideAndCommit(
   engine: DispatchContext & Needs<"audit" | "runCache" | "runEffects">,
   plan: Plan,
   found: Versioned<Run>,
@@ -102,27 +102,27 @@ async function oneRound(
   const events: RunEvent[] = [];
   const ended: Ended[] = [];
   const ids = new Set<string>();
-  const besides: Put[] = [];
+  const extraPuts: Put[] = [];
   const guards: Guard[] = [...own];
-  for (const { queued: news } of waiting) {
-    besides.push(...news.besides);
-    if (news.kind === "event") {
-      events.push(news.event);
+  for (const { queued } of waiting) {
+    extraPuts.push(...queued.puts);
+    if (queued.kind === "event") {
+      events.push(queued.event);
       continue;
     }
-    events.push({ kind: "job_ended", job: news.next });
-    ended.push(news);
-    ids.add(news.found.id);
-    guards.push(...news.guards);
+    events.push({ kind: "job_ended", job: queued.next });
+    ended.push(queued);
+    ids.add(queued.found.id);
+    guards.push(...queued.guards);
   }
   if (events.length === 0) events.push({ kind: "time" });
   const held = copyRun(before);
   held.lock = { holder: engine.world.name, fence, waitedMs, attempts };
   const decided = await decideRun(engine, plan, held, events, ids, tries);
-  const committed = await commitRun(engine, { before: found, decided, ended, besides, guards });
+  const committed = await commitRun(engine, { before: found, decided, ended, extraPuts, guards });
   switch (committed.kind) {
     case "committed":
-      return { kind: "written", run: decided.run, hasMore: decided.hasMore && isMoving(before, decided) };
+      return { kind: "written", run: decided.run, hasMore: decided.hasMore && hasProgress(before, decided) };
     case "stale":
       return { kind: "stale", id: committed.id };
     case "refused":
@@ -141,7 +141,7 @@ function guardsOf(id: string, { key, fence, isLockFree }: HeldLock): readonly Gu
 }
 
 /** A round without progress is not repeated at once; the run's due time repeats it. */
-function isMoving(before: Run, { made, stopped, run }: RunDecision): boolean {
+function hasProgress(before: Run, { created: made, stopped, run }: RunDecision): boolean {
   if (made.length + stopped.length > 0 || run.lineCount > before.lineCount) return true;
   return spawnedIn(run) > spawnedIn(before);
 }
@@ -235,11 +235,11 @@ function lostLock(engine: Needs<"world" | "settings">, runId: string): Error {
 }
 
 /** A second event of the same job was decided on the same record: it must be decided again. */
-function firstOfEach(batch: readonly PendingRunEvent[]): readonly PendingRunEvent[] {
+function firstPerJob(batch: readonly PendingRunEvent[]): readonly PendingRunEvent[] {
   const seen = new Set<string>();
-  return batch.filter(({ queued: news, resolve }) => {
-    if (news.kind !== "job" || !seen.has(news.found.id)) {
-      if (news.kind === "job") seen.add(news.found.id);
+  return batch.filter(({ queued, resolve }) => {
+    if (queued.kind !== "job" || !seen.has(queued.found.id)) {
+      if (queued.kind === "job") seen.add(queued.found.id);
       return true;
     }
     resolve({ kind: "stale" });
@@ -248,16 +248,20 @@ function firstOfEach(batch: readonly PendingRunEvent[]): readonly PendingRunEven
 }
 
 /** The run has ended or is gone: its jobs end on their own. */
-async function endAlone(engine: DispatchContext, waiting: readonly PendingRunEvent[], run: Run | null): Promise<void> {
+async function settleWithoutRun(
+  engine: DispatchContext,
+  waiting: readonly PendingRunEvent[],
+  run: Run | null,
+): Promise<void> {
   await Promise.all(
-    waiting.map(async ({ queued: news, resolve, reject }) => {
-      if (news.kind === "event") {
+    waiting.map(async ({ queued, resolve, reject }) => {
+      if (queued.kind === "event") {
         resolve({ kind: "done", run });
         return;
       }
       try {
-        const { found, next, besides, guards } = news;
-        const isWritten = await settleJobAlone(engine, found, next, besides, guards);
+        const { found, next, puts, guards } = queued;
+        const isWritten = await settleJobAlone(engine, found, next, puts, guards);
         resolve(isWritten ? { kind: "done", run } : { kind: "stale" });
       } catch (error) {
         reject(error);

@@ -24,14 +24,14 @@ export function afterRunCommit(
   { before, ended, decided }: RunChange,
   stopped: readonly Ended[],
 ): void {
-  const { run, made, told } = decided;
+  const { run, created: made, notifications: notification } = decided;
   for (const { found, next } of stopped) notifyWorkers(engine, found.value, `run ${run.id}`, next.error?.message ?? "");
   for (const { next, found } of [...ended, ...stopped]) {
     const left: Versioned<Job> = { id: next.id, version: found.version + 1, value: next };
     if (next.step?.isSubRunLeft) later(engine, "sub_run_stop_failed", () => stopSubRun(engine, left));
   }
   for (const job of made) begin(engine, { id: job.id, version: 1, value: job });
-  for (const one of told) tell(engine, run.id, run.traceId, run.org, one);
+  for (const one of notification) tell(engine, run.id, run.traceId, run.org, one);
   if (isRunFinal(run.state) && run.parent) {
     const version = (before?.version ?? 0) + 1;
     later(engine, "parent_notify_failed", () => notifyParent(engine, { id: run.id, version, value: run }));

@@ -35,7 +35,7 @@ export interface RunChange {
   readonly before: Versioned<Run> | null;
   readonly decided: RunDecision;
   readonly ended: readonly Ended[];
-  readonly besides: readonly Put[];
+  readonly extraPuts: readonly Put[];
   readonly guards: readonly Guard[];
   readonly sends?: readonly Message[];
 }
@@ -58,28 +58,28 @@ export async function commitRun(
   const deadLetters: DeadLetter[] = [];
   // Dead letters describe the job as it ended, before `leaveSubRun` changes its due time.
   for (const { next } of ended) deadLetters.push(...deadLettersFrom(next));
-  for (const job of decided.made) deadLetters.push(...deadLettersFrom(job));
-  const fixed: Put[] = [...change.besides, put(RUNS, run.id, before, run)];
+  for (const job of decided.created) deadLetters.push(...deadLettersFrom(job));
+  const fixed: Put[] = [...change.extraPuts, put(RUNS, run.id, before, run)];
   for (const { found, next } of ends) fixed.push(put(JOBS, found.id, found, next));
   for (const { found, next } of stopped) fixed.push(put(JOBS, found.id, found, next));
-  fixed.push(...verdictsOn(engine, change, decided.made.filter(isJudged)));
+  fixed.push(...verdictsOn(engine, change, decided.created.filter(isJudged)));
   for (const deadLetter of deadLetters) fixed.push(put(DEAD_LETTERS, deadLetter.id, null, deadLetter));
   for (const lines of decided.pages) {
     fixed.push(put(TIMELINE, timelineKey(run.id, lines[0]?.seq ?? 0), null, { runId: run.id, lines }));
   }
-  const sends = [...(change.sends ?? []), ...sendsOf(engine, ends, decided.made)];
+  const sends = [...(change.sends ?? []), ...sendsOf(engine, ends, decided.created)];
   // Every ended job frees capacity of its topic.
   const freed: string[] = [];
   for (const { next } of [...ends, ...stopped]) {
     if (next.step?.kind === "worker" && !freed.includes(next.topic)) freed.push(next.topic);
   }
   for (let full: ReadonlySet<string> = NONE; ; ) {
-    const going = decided.made.filter((job) => !full.has(job.topic) && mayGo(engine, job, decided.made));
+    const going = decided.created.filter((job) => !full.has(job.topic) && mayGo(engine, job, decided.created));
     const sent = new Map<string, Job>();
     for (const job of going) sent.set(job.id, dispatchJob(job, decisionContext(engine)));
     const committed = await engine.commit({
       org: run.org,
-      puts: [...fixed, ...decided.made.map((job) => put(JOBS, job.id, null, sent.get(job.id) ?? job))],
+      puts: [...fixed, ...decided.created.map((job) => put(JOBS, job.id, null, sent.get(job.id) ?? job))],
       guards: [...guards, ...roomFor(engine, going)],
       sends,
       watch: [...freed.map(backlogOf), ...(isRunFinal(run.state) ? [slotWaitsOf(run.org)] : [])],
@@ -96,7 +96,7 @@ export async function commitRun(
       for (const [at, topic] of freed.entries()) if ((committed.seen[at] ?? 0) > 0) drainBacklog(engine, topic);
       // The freed slot belongs to the waiting steps first.
       if ((committed.seen[freed.length] ?? 0) > 0) engine.runEffects.slotFreed(run.org);
-      const queued = decided.made.filter((job) => job.state === "SCHEDULED" && !sent.has(job.id));
+      const queued = decided.created.filter((job) => job.state === "SCHEDULED" && !sent.has(job.id));
       for (const topic of new Set(queued.map((job) => job.topic))) drainBacklog(engine, topic);
       count(engine, ends, decided, deadLetters);
       engine.runEffects.committed({ ...change, ended: ends }, stopped);
@@ -173,7 +173,7 @@ function roomFor(engine: Needs<"settings">, going: readonly Job[]): readonly Gua
 function count(
   engine: Needs<"world">,
   ends: readonly Ended[],
-  { made, stopped, run }: RunDecision,
+  { created: made, stopped, run }: RunDecision,
   deadLetters: readonly DeadLetter[],
 ): void {
   const { metrics } = engine.world;

@@ -53,7 +53,7 @@ async function control(
   const line = auditPut(engine, { org, kind: "run", who: by, what: kind, facts });
   const answered = await engine.runInbox.enqueue(
     { org, runId, path: "gateway" },
-    { kind: "event", event, besides: [line] },
+    { kind: "event", event, puts: [line] },
   );
   const now = answered.kind === "done" ? answered.run : null;
   if (!now) return { kind: "not_found" };

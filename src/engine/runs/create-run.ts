@@ -32,12 +32,12 @@ export async function createRun(
   engine: DispatchContext & Needs<"audit" | "runCache" | "runEffects">,
   plan: Plan,
   fresh: Run,
-  besides: readonly Put[],
+  extraPuts: readonly Put[],
 ): Promise<RunCreation> {
   const decided = await decideRun(engine, plan, fresh, [{ kind: "time" }], new Set());
   const slot = slotGuard(engine.settings.current, fresh.org);
   const guards = fresh.parent === undefined ? [slot, noSlotWaitersGuard(fresh.org)] : [slot];
-  const committed = await commitRun(engine, { before: null, decided, ended: [], besides, guards });
+  const committed = await commitRun(engine, { before: null, decided, ended: [], extraPuts, guards });
   switch (committed.kind) {
     case "committed":
       if (decided.hasMore) engine.runInbox.continueRun(decided.run);
@@ -60,7 +60,11 @@ export async function createRun(
 }
 
 /** Deletes the payloads of a run that was not created. */
-function discard(engine: Needs<"world" | "commit" | "tasks" | "audit">, { run, made }: RunDecision, why: string): void {
+function discard(
+  engine: Needs<"world" | "commit" | "tasks" | "audit">,
+  { run, created: made }: RunDecision,
+  why: string,
+): void {
   if (run.parent === undefined && made.length > 0) recordAudit(engine, notStartedLine(run, why));
   const keys = new Set(keysOf(run));
   for (const { id, input } of made) if (input.kind === "pointer") keys.add(input.ptr).add(inputKey(id));

@@ -19,10 +19,10 @@ import { createStepJob } from "./create-step-job.ts";
  */
 export interface RunDecision {
   readonly run: Run;
-  readonly made: readonly Job[];
+  readonly created: readonly Job[];
   readonly stopped: readonly { readonly found: Versioned<Job>; readonly next: Job }[];
   readonly pages: readonly (readonly TimelineLine[])[];
-  readonly told: readonly Notification[];
+  readonly notifications: readonly Notification[];
   readonly hasMore: boolean;
 }
 
@@ -30,31 +30,31 @@ export async function decideRun(
   engine: Needs<"world" | "settings" | "runCache">,
   plan: Plan,
   before: Run,
-  news: readonly RunEvent[],
+  nextEvents: readonly RunEvent[],
   /** Jobs that end with this commit; they are not stopped. */
   ended: ReadonlySet<string>,
   /** Earlier attempts that lost a race. Fewer jobs are stopped then, so that fewer can change meanwhile. */
   tries = 0,
 ): Promise<RunDecision> {
-  const round = new Round(engine, plan, before, ended, Math.max(1, STOPPED_MAX >> tries));
-  let events = news;
+  const round = new DecisionRound(engine, plan, before, ended, Math.max(1, STOPPED_MAX >> tries));
+  let events = nextEvents;
   // Terminates: each turn settles steps, or uses up what one commit may create and stop.
   do events = await round.turn(events);
   while (events.length > 0);
   return round.decided();
 }
 
-class Round {
+class DecisionRound {
   readonly #engine: Needs<"world" | "settings" | "runCache">;
   readonly #plan: Plan;
   readonly #ended: ReadonlySet<string>;
   readonly #stoppedMax: number;
-  readonly #made = new Map<string, Job>();
+  readonly #created = new Map<string, Job>();
   /** Ended jobs that are not written yet; the store does not have their output. */
   readonly #fresh = new Map<string, Job>();
   readonly #stopped = new Map<string, { readonly found: Versioned<Job>; readonly next: Job }>();
   readonly #pages: (readonly TimelineLine[])[] = [];
-  readonly #told: Notification[] = [];
+  readonly #notifications: Notification[] = [];
   #run: Run;
   #hasMore = false;
 
@@ -75,10 +75,10 @@ class Round {
   decided(): RunDecision {
     return {
       run: this.#run,
-      made: [...this.#made.values()],
+      created: [...this.#created.values()],
       stopped: [...this.#stopped.values()],
       pages: this.#pages,
-      told: this.#told,
+      notifications: this.#notifications,
       hasMore: this.#hasMore && !isRunFinal(this.#run.state),
     };
   }
@@ -87,7 +87,7 @@ class Round {
   async turn(events: readonly RunEvent[]): Promise<readonly RunEvent[]> {
     const { limits, retention } = this.#engine.settings.current;
     const { inlineBytesMax } = limits;
-    const startsMax = Math.max(0, MADE_MAX - this.#made.size);
+    const startsMax = Math.max(0, CREATED_MAX - this.#created.size);
     const context = {
       nowMs: this.#engine.world.clock.now(),
       limits: { inlineBytesMax, blobBytesMax: BLOB_BYTES_MAX, keptMs: retention.runsMs, startsMax },
@@ -103,16 +103,16 @@ class Round {
     this.#hasMore = step.hasMore;
     const page = step.page ?? [];
     for (let at = 0; at < page.length; at += PAGE_LINES) this.#pages.push(page.slice(at, at + PAGE_LINES));
-    this.#told.push(...step.notifications);
+    this.#notifications.push(...step.notifications);
     if (step.blobs.length > 0) await this.#keep(step.blobs);
-    const news: RunEvent[] = [];
-    for (const stop of step.stops) await this.#stop(stop, unmadeBy(stop, step.starts), news);
-    const making = wantedOf(step).map((start) => createStepJob(this.#engine, step.run, start));
+    const nextEvents: RunEvent[] = [];
+    for (const stop of step.stops) await this.#stop(stop, startsStoppedBy(stop, step.starts), nextEvents);
+    const making = startsToCreate(step).map((start) => createStepJob(this.#engine, step.run, start));
     for (const job of making.some(isPending) ? await Promise.all(making) : (making as readonly Job[])) {
-      this.#made.set(job.id, job);
-      if (isFinal(job.state)) news.push({ kind: "job_ended", job });
+      this.#created.set(job.id, job);
+      if (isFinal(job.state)) nextEvents.push({ kind: "job_ended", job });
     }
-    return news;
+    return nextEvents;
   }
 
   async #keep(blobs: readonly { readonly ptr: string; readonly text: string }[]): Promise<void> {
@@ -121,17 +121,17 @@ class Round {
     await Promise.all(blobs.map(({ ptr, text }) => store.put(ptr, new TextEncoder().encode(text), untilMs)));
   }
 
-  async #stop(stop: Stop, unmade: number, news: RunEvent[]): Promise<void> {
+  async #stop(stop: Stop, unmade: number, nextEvents: RunEvent[]): Promise<void> {
     switch (stop.kind) {
       case "job": {
-        if (this.#made.delete(stop.jobId) || this.#ended.has(stop.jobId)) return;
+        if (this.#created.delete(stop.jobId) || this.#ended.has(stop.jobId)) return;
         const found = await this.#engine.world.store.load(JOBS, stop.jobId);
         if (found) this.#cancel(found, stop.why);
         return;
       }
       case "children": {
         const count = unmade + (await this.#stopChildren(stop));
-        if (count > 0) news.push({ kind: "children_stopped", stepId: stop.stepId, count });
+        if (count > 0) nextEvents.push({ kind: "children_stopped", stepId: stop.stepId, count });
         return;
       }
       default:
@@ -141,8 +141,8 @@ class Round {
 
   async #stopChildren({ stepId, why }: Extract<Stop, { kind: "children" }>): Promise<number> {
     let count = 0;
-    for (const [id, { step, state }] of this.#made) {
-      if (step?.stepId === stepId && !isFinal(state) && this.#made.delete(id)) count += 1;
+    for (const [id, { step, state }] of this.#created) {
+      if (step?.stepId === stepId && !isFinal(state) && this.#created.delete(id)) count += 1;
     }
     const limit = this.#stoppedMax - this.#stopped.size;
     if (limit <= 0) return count;
@@ -163,11 +163,13 @@ class Round {
 }
 
 /** A child stopped by the decision that started it is never created. */
-function wantedOf({ starts, stops }: Advance): readonly Start[] {
-  return stops.length === 0 ? starts : starts.filter((start) => stops.every((stop) => unmadeBy(stop, [start]) === 0));
+function startsToCreate({ starts, stops }: Advance): readonly Start[] {
+  return stops.length === 0
+    ? starts
+    : starts.filter((start) => stops.every((stop) => startsStoppedBy(stop, [start]) === 0));
 }
 
-function unmadeBy(stop: Stop, starts: readonly Start[]): number {
+function startsStoppedBy(stop: Stop, starts: readonly Start[]): number {
   return stop.kind === "children" ? starts.filter(({ stepId }) => stepId === stop.stepId).length : 0;
 }
 
@@ -176,5 +178,5 @@ const isPending = (job: Job | Promise<Job>): boolean => job instanceof Promise;
 /** Timeline lines per record. */
 const PAGE_LINES = 256;
 /** Jobs that one commit creates and stops. Bounded, because a large commit delays all others. */
-export const MADE_MAX = 32;
+export const CREATED_MAX = 32;
 export const STOPPED_MAX = 128;

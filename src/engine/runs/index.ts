@@ -2,7 +2,7 @@
 export { afterRunCommit, type RunEffects } from "./commit-effects.ts";
 export { cancelRun, ownRun, pauseRun, resumeRun } from "./control-run.ts";
 export { createRun, type RunLimitReached, runCountsOf, runLimitOf } from "./create-run.ts";
-export { MADE_MAX } from "./decide-run.ts";
+export { CREATED_MAX as MADE_MAX } from "./decide-run.ts";
 export { PlanCache } from "./plan-cache.ts";
 export { children, loadRun, timeline } from "./read-run.ts";
 export { rejoinRun } from "./rejoin-run.ts";

@@ -55,7 +55,7 @@ export function rejoinRun(
       before,
       decided,
       ended: [],
-      besides: [...request.puts, put(JOBS, jobId, found, job)],
+      extraPuts: [...request.puts, put(JOBS, jobId, found, job)],
       guards: rejoined.isReopened ? [fence, slot, noSlotWaitersGuard(org)] : [fence],
       sends: job.state === "PENDING" && ref.kind === "worker" ? [announced(engine, job, found.version + 1)] : [],
     });

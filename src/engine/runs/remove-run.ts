@@ -38,11 +38,11 @@ async function removeOnce(
 export async function removeRunRecords(
   engine: Needs<"world" | "commit">,
   found: Versioned<Run>,
-  besides: readonly Put[] = [],
+  extraPuts: readonly Put[] = [],
 ): Promise<boolean> {
   const { org, id } = found.value;
   const pages = await pagesOf(engine, id);
-  const puts = [put(RUNS, id, found, null), ...pages, ...(await keyOf(engine, found.value)), ...besides];
+  const puts = [put(RUNS, id, found, null), ...pages, ...(await keyOf(engine, found.value)), ...extraPuts];
   const committed = await engine.commit({ org, puts });
   if (committed.kind !== "committed") return false;
   await Promise.all(keysOf(found.value).map((key) => engine.world.blobs.delete(key)));

@@ -41,7 +41,7 @@ export class RunInbox {
   /** Advances a run that has more to do, without an event. If this process dies first, the run's due time repeats it. */
   continueRun({ org, id: runId }: Run): void {
     const { tasks, world } = this.#engine;
-    const time = { kind: "event", event: { kind: "time" }, besides: [] } as const;
+    const time = { kind: "event", event: { kind: "time" }, puts: [] } as const;
     const done = this.enqueue({ org, runId, path: "engine" }, time);
     tasks.track(
       done.catch((error: unknown) => world.log.write("warn", "run_advance_deferred", { error: String(error) })),
@@ -97,12 +97,12 @@ export type QueuedRunEvent =
       readonly kind: "job";
       readonly found: Versioned<Job>;
       readonly next: Job;
-      readonly besides: readonly Put[];
+      readonly puts: readonly Put[];
       readonly guards: readonly Guard[];
       /** Earlier `lock_busy` failures of this result; null if none were counted. */
       readonly busy: RetryUsage | null;
     }
-  | { readonly kind: "event"; readonly event: RunEvent; readonly besides: readonly Put[] };
+  | { readonly kind: "event"; readonly event: RunEvent; readonly puts: readonly Put[] };
 
 export interface RunKey {
   readonly org: string;

@@ -35,8 +35,8 @@ export async function processRunQueue(engine: RunContext, key: RunKey, queue: st
     } catch (error) {
       // The run's due time repeats what is left.
       hasMore = false;
-      for (const [at, { queued: news, reject }] of engine.runInbox.take(queue, Number.POSITIVE_INFINITY).entries())
-        reject(ownDelay(engine, key.path, error, news, at));
+      for (const [at, { queued, reject }] of engine.runInbox.take(queue, Number.POSITIVE_INFINITY).entries())
+        reject(ownDelay(engine, key.path, error, queued, at));
     }
   } while (hasMore || !engine.runInbox.close(queue));
 }
@@ -49,16 +49,16 @@ function ownDelay(
   engine: Needs<"world" | "settings">,
   path: RunPath,
   error: unknown,
-  news: QueuedRunEvent,
+  queued: QueuedRunEvent,
   at: number,
 ): unknown {
   const intent = intentOf(error);
   if (intent.kind !== "retry" || intent.retryClass !== "lock_busy") return error;
   const { policy } = engine.settings.current.retry.lock_busy;
-  const tries = 1 + (news.kind === "job" ? (news.busy?.count ?? 0) : 0);
-  const delayMs = news.kind === "job" ? nextDelay(policy, tries, () => engine.world.random.next()) : intent.delayMs;
+  const tries = 1 + (queued.kind === "job" ? (queued.busy?.count ?? 0) : 0);
+  const delayMs = queued.kind === "job" ? nextDelay(policy, tries, () => engine.world.random.next()) : intent.delayMs;
   if (at > 0) recordBusyRetry(engine.world, path, policy, delayMs);
-  return news.kind === "job" ? retryAfter(error, delayMs, "lock_busy") : error;
+  return queued.kind === "job" ? retryAfter(error, delayMs, "lock_busy") : error;
 }
 
 /**
@@ -78,7 +78,7 @@ async function commitLockFree(
   if (fence === null) return "locked";
   const fromMs = world.clock.now();
   const batch = runInbox.take(queue, BATCH_MAX);
-  const taken = totalLockWait({ waitedMs: 0, attempts: 1 }, accountsOf(batch), fromMs);
+  const taken = totalLockWait({ waitedMs: 0, attempts: 1 }, usageOf(batch), fromMs);
   let hasMore: boolean | "locked" = false;
   try {
     hasMore = await advanceRun(engine, runId, batch, { key, fence, ...taken, isLockFree: true });
@@ -86,7 +86,7 @@ async function commitLockFree(
     for (const { reject } of batch) reject(error);
   }
   if (hasMore === "locked") runInbox.putBack(queue, batch);
-  else recordAcquired(engine, { key, path, accounts: accountsFor(engine, path, queue) }, taken);
+  else recordAcquired(engine, { key, path, busyUsage: busyUsage(engine, path, queue) }, taken);
   throttle.charge(runId, batch.length, world.clock.now() - fromMs, world.clock.now());
   return hasMore === true ? !engine.tasks.isClosed : hasMore;
 }
@@ -94,8 +94,8 @@ async function commitLockFree(
 function hold(engine: RunContext, { org, runId, path }: RunKey, queue: string, isGoingOn: boolean): Promise<boolean> {
   const { ttlMs, engineWaitMs, gatewayWaitMs, gatewayPoll } = engine.settings.current.runLock;
   const [waitMs, poll] = path === "engine" ? [engineWaitMs, null] : [gatewayWaitMs, gatewayPoll];
-  const present = lookAt(engine, runId);
-  const accounts = accountsFor(engine, path, queue);
+  const present = preload(engine, runId);
+  const accounts = busyUsage(engine, path, queue);
   const request = { key: runLockKey(runId), org, ttlMs, waitMs, path, poll, accounts };
   return withLock(engine, request, async (lease, taken) => {
     const { key, fence } = lease;
@@ -103,7 +103,7 @@ function hold(engine: RunContext, { org, runId, path }: RunKey, queue: string, i
     let hasMore = isGoingOn;
     const { throttle, world } = engine;
     const { clock } = world;
-    const { holdMs, roundsMin } = throttle.isAlone(runId, clock.now()) ? ALONE : AMONG_OTHERS;
+    const { holdMs, roundsMin } = throttle.isAlone(runId, clock.now()) ? ALONE : WITH_OTHERS;
     const untilMs = clock.now() + holdMs;
     for (let round = 0; round < ROUNDS_MAX && !lease.isLost; round++) {
       if (round >= roundsMin && clock.now() >= untilMs) break;
@@ -133,7 +133,7 @@ function hold(engine: RunContext, { org, runId, path }: RunKey, queue: string, i
  * Loads the run while the lock is acquired, which saves a round trip unless the lock was waited for. The version is
  * checked by the commit. Null: the cached run is used.
  */
-function lookAt(engine: Needs<"world" | "runCache">, runId: string): ((isOld: boolean) => Promise<void>) | null {
+function preload(engine: Needs<"world" | "runCache">, runId: string): ((isOld: boolean) => Promise<void>) | null {
   const { locks, store } = engine.world;
   const recalled = engine.runCache.recallRun(runId);
   if (!locks.isShared || (recalled && engine.runCache.isTrusted)) return null;
@@ -147,16 +147,16 @@ function lookAt(engine: Needs<"world" | "runCache">, runId: string): ((isOld: bo
 }
 
 /** Results on the bus have counted failures; HTTP requests have none. */
-function accountsFor(
+function busyUsage(
   { runInbox }: Needs<"runInbox">,
   path: RunPath,
   queue: string,
 ): (() => readonly RetryUsage[]) | null {
-  return path === "engine" ? () => accountsOf(runInbox.pending(queue)) : null;
+  return path === "engine" ? () => usageOf(runInbox.pending(queue)) : null;
 }
 
-function accountsOf(waiting: readonly PendingRunEvent[]): readonly RetryUsage[] {
-  return waiting.flatMap(({ queued: news }) => (news.kind === "job" && news.busy ? [news.busy] : []));
+function usageOf(waiting: readonly PendingRunEvent[]): readonly RetryUsage[] {
+  return waiting.flatMap(({ queued }) => (queued.kind === "job" && queued.busy ? [queued.busy] : []));
 }
 
 /** Children in flight; their results will arrive soon. */
@@ -174,4 +174,4 @@ const PACED_BATCH_MAX = 4;
 const ROUNDS_MAX = 64;
 const ALONE = { holdMs: 100, roundsMin: 1 };
 /** Shorter with pauses in between, because other holders wait; but at least a few batches. */
-const AMONG_OTHERS = { holdMs: 40, roundsMin: 3 };
+const WITH_OTHERS = { holdMs: 40, roundsMin: 3 };

@@ -10,7 +10,7 @@ import { startSubRun } from "./sub-run.ts";
  * 3. Best effort: the due time of a waiting step repeats the attempt. Deadlocks are resolved in `slot-deadlock.ts`.
  */
 export function grantSlots(engine: RunContext, org: string): void {
-  inTurn(engine, `slots of ${org}`, async () => {
+  runExclusive(engine, `slots of ${org}`, async () => {
     const { store, clock } = engine.world;
     const queue = slotWaitsIn(org);
     for (let round = 0; round < ROUNDS_MAX && !engine.tasks.isClosed; round++) {
@@ -24,7 +24,7 @@ export function grantSlots(engine: RunContext, org: string): void {
 }
 
 /** One task at a time per key; a failure is left to the due times of the waiting steps. */
-function inTurn(engine: Needs<"world" | "tasks">, what: string, work: () => Promise<void>): void {
+function runExclusive(engine: Needs<"world" | "tasks">, what: string, work: () => Promise<void>): void {
   if (engine.tasks.isClosed) return;
   engine.tasks.runExclusive(what, () =>
     work().catch((error: unknown) =>

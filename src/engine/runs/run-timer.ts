@@ -15,7 +15,7 @@ export async function onRunDue(engine: DispatchContext, found: Versioned<Run>): 
   if (!isRunFinal(state)) {
     await engine.runInbox.enqueue(
       { org, runId: id, path: "engine" },
-      { kind: "event", event: { kind: "time" }, besides: [] },
+      { kind: "event", event: { kind: "time" }, puts: [] },
     );
   } else if (parent && !isParentTold) await notifyParent(engine, found);
   else await removeRunRecords(engine, found);

@@ -14,9 +14,9 @@ import { planOf } from "./workflows.ts";
  * can continue.
  */
 export function resolveSlotDeadlock(engine: DispatchContext & Needs<"planCache">, org: string): void {
-  inTurn(engine, `slot deadlock of ${org}`, async () => {
+  runExclusive(engine, `slot deadlock of ${org}`, async () => {
     for (let round = 0; round < ROUNDS_MAX && !engine.tasks.isClosed; round++) {
-      const openRuns = await standing(engine, org);
+      const openRuns = await deadlockedRuns(engine, org);
       if (openRuns === null) return;
       const [newest] = (await engine.world.store.list(JOBS, { index: slotWaitsIn(org), limit: 1 })).items;
       if (!newest) return;
@@ -28,8 +28,8 @@ export function resolveSlotDeadlock(engine: DispatchContext & Needs<"planCache">
 }
 
 /** The number of open runs if all of them wait for each other; null if one can continue. */
-async function standing(engine: Needs<"world" | "settings" | "planCache">, org: string): Promise<number | null> {
-  const before = await heldUp(engine, org);
+async function deadlockedRuns(engine: Needs<"world" | "settings" | "planCache">, org: string): Promise<number | null> {
+  const before = await snapshotWaiting(engine, org);
   if (before === null) return null;
   const { open, waiting } = await runCountsOf(engine, org);
   if (open < runLimitOf(engine.settings.current, org) || open !== before.runs) return null;
@@ -37,26 +37,26 @@ async function standing(engine: Needs<"world" | "settings" | "planCache">, org: 
   if (before.waitsFor !== waiting + before.subRuns) return null;
   // The same versions before and after the counters were read, so the counters belong to this state. The state is
   // stable; a change from outside makes the commit stale.
-  const after = await heldUp(engine, org);
-  return after?.picture === before.picture ? open : null;
+  const after = await snapshotWaiting(engine, org);
+  return after?.versions === before.versions ? open : null;
 }
 
-interface HeldUp {
+interface WaitingSnapshot {
   readonly runs: number;
   /** Open jobs of these runs, all of them sub-runs. */
   readonly waitsFor: number;
   /** How many of the runs are sub-runs. */
   readonly subRuns: number;
-  readonly picture: string;
+  readonly versions: string;
 }
 
 /** All open runs of an org; null as soon as one can continue. The newest run is read first, because it usually can. */
-async function heldUp(engine: Needs<"world" | "planCache">, org: string): Promise<HeldUp | null> {
+async function snapshotWaiting(engine: Needs<"world" | "planCache">, org: string): Promise<WaitingSnapshot | null> {
   const seen: string[] = [];
   let [waitsFor, subRuns] = [0, 0];
   let cursor: string | undefined;
   do {
-    const limit = cursor === undefined ? FIRST_LOOK : PAGE;
+    const limit = cursor === undefined ? FIRST_PAGE : PAGE;
     const page = await engine.world.store.list(RUNS, { index: runsOf(org, "RUNNING"), limit, cursor });
     for (const run of page.items) {
       const count = await subRunsOf(engine, run);
@@ -67,7 +67,7 @@ async function heldUp(engine: Needs<"world" | "planCache">, org: string): Promis
     }
     cursor = page.cursor ?? undefined;
   } while (cursor !== undefined && seen.length < RUNS_MAX);
-  return { runs: seen.length, waitsFor, subRuns, picture: seen.join(" ") };
+  return { runs: seen.length, waitsFor, subRuns, versions: seen.join(" ") };
 }
 
 async function subRunsOf(engine: Needs<"world" | "planCache">, { value: run }: Versioned<Run>): Promise<number | null> {
@@ -76,7 +76,7 @@ async function subRunsOf(engine: Needs<"world" | "planCache">, { value: run }: V
 }
 
 /** One task at a time per key; a failure is left to the due times of the waiting steps. */
-function inTurn(engine: Needs<"world" | "tasks">, what: string, work: () => Promise<void>): void {
+function runExclusive(engine: Needs<"world" | "tasks">, what: string, work: () => Promise<void>): void {
   if (engine.tasks.isClosed) return;
   engine.tasks.runExclusive(what, () =>
     work().catch((error: unknown) =>
@@ -86,6 +86,6 @@ function inTurn(engine: Needs<"world" | "tasks">, what: string, work: () => Prom
 }
 
 const ROUNDS_MAX = 256;
-const FIRST_LOOK = 4;
+const FIRST_PAGE = 4;
 const PAGE = 64;
 const RUNS_MAX = 10_000;

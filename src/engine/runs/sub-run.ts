@@ -32,7 +32,7 @@ export async function startSubRun(engine: RunContext, found: Versioned<Job>): Pr
     // A step that cannot start must not block other waiting steps.
     if (found.value.wait?.forSlot) {
       const later = waitToStart(found.value, "the sub-run could not be started", decisionContext(engine));
-      await waitMore(engine, found, later).catch(() => undefined);
+      await keepWaiting(engine, found, later).catch(() => undefined);
     }
     throw error;
   }
@@ -45,7 +45,7 @@ async function startOnce(engine: RunContext, found: Versioned<Job>): Promise<Sub
   const parent = (await engine.world.store.load(RUNS, step.runId))?.value ?? null;
   if (parent?.state === "PAUSED" || parent?.state === "ENDING") {
     const why = `run ${parent.id} is ${parent.state.toLowerCase()}`;
-    await waitMore(engine, found, waitToStart(job, why, decisionContext(engine)));
+    await keepWaiting(engine, found, waitToStart(job, why, decisionContext(engine)));
     return "not_started";
   }
   const workflowId = step.workflowId ?? "";
@@ -54,7 +54,7 @@ async function startOnce(engine: RunContext, found: Versioned<Job>): Promise<Sub
   const input = await valueIn(engine, job.input);
   const refusal = refusalOf(step, parent, plan, input);
   if (refusal !== null || !parent || !plan || version === null) {
-    await giveUp(engine, found, refusal ?? "the workflow does not exist");
+    await failStep(engine, found, refusal ?? "the workflow does not exist");
     return "not_started";
   }
   const runId = engine.world.random.id();
@@ -62,7 +62,7 @@ async function startOnce(engine: RunContext, found: Versioned<Job>): Promise<Sub
   const untilMs = nowMs + (plan.timeoutMs ?? settings.run.deadlineMs) + 2 * settings.retention.runsMs;
   const kept = await storeForRun(engine, input, { ptr: inputKey(runId), untilMs });
   if (kept.kind === "too_large") {
-    await giveUp(engine, found, "the input of the sub-run is too large");
+    await failStep(engine, found, "the input of the sub-run is too large");
     return "not_started";
   }
   const order = {
@@ -70,12 +70,12 @@ async function startOnce(engine: RunContext, found: Versioned<Job>): Promise<Sub
     org: job.org,
     version,
     traceId: job.traceId,
-    labels: labelsBelow(job.labels),
+    labels: subRunLabels(job.labels),
     priority: job.priority,
     submittedBy: job.submittedBy ?? null,
     actorId: job.actorId,
     traceparent: job.traceparent ?? null,
-    parent: { runId: step.runId, jobId: job.id, depth: depthBelow(parent) },
+    parent: { runId: step.runId, jobId: job.id, depth: subRunDepth(parent) },
   };
   const run = openRun(plan, order, kept, { nowMs, deadlineMs: settings.run.deadlineMs });
   const started = Object.assign(moveJob(job, "RUNNING", nowMs), {
@@ -87,7 +87,7 @@ async function startOnce(engine: RunContext, found: Versioned<Job>): Promise<Sub
   const created = await createRun(engine, plan, run, [put(JOBS, job.id, found, started)]);
   if (created.kind !== "full") return created.kind === "created" ? "started" : "not_started";
   const why = `${created.current} of ${created.limit} runs of \`${job.org}\` are open, including the parent`;
-  await waitMore(engine, found, waitForSlot(job, why, decisionContext(engine)));
+  await keepWaiting(engine, found, waitForSlot(job, why, decisionContext(engine)));
   resolveSlotDeadlock(engine, job.org);
   return "full";
 }
@@ -96,7 +96,7 @@ async function startOnce(engine: RunContext, found: Versioned<Job>): Promise<Sub
 function refusalOf(step: StepRef, parent: Run | null, plan: Plan | null, input: unknown): string | null {
   if (!parent) return "its run no longer exists";
   if (isRunFinal(parent.state)) return `its run is ${parent.state}`;
-  if (depthBelow(parent) > DEPTH_MAX) return `workflows are nested more than ${DEPTH_MAX} deep`;
+  if (subRunDepth(parent) > DEPTH_MAX) return `workflows are nested more than ${DEPTH_MAX} deep`;
   const named = step.version === undefined ? "" : ` version ${step.version}`;
   if (!plan) return `workflow not found: \`${step.workflowId}\`${named}`;
   const problems = plan.inputSchema?.problemsOf(input) ?? [];
@@ -104,18 +104,18 @@ function refusalOf(step: StepRef, parent: Run | null, plan: Plan | null, input: 
 }
 
 /** The labels of the step without those that identify it. */
-function labelsBelow({ workflow_id: _, run_id: __, step_id: ___, ...labels }: Job["labels"]): Run["labels"] {
+function subRunLabels({ workflow_id: _, run_id: __, step_id: ___, ...labels }: Job["labels"]): Run["labels"] {
   return labels;
 }
 
-const depthBelow = ({ parent }: Run): number => (parent?.depth ?? 0) + 1;
+const subRunDepth = ({ parent }: Run): number => (parent?.depth ?? 0) + 1;
 
-async function waitMore(engine: Needs<"commit" | "timers">, found: Versioned<Job>, next: Job): Promise<void> {
+async function keepWaiting(engine: Needs<"commit" | "timers">, found: Versioned<Job>, next: Job): Promise<void> {
   const committed = await engine.commit({ org: next.org, puts: [put(JOBS, next.id, found, next)] });
   if (committed.kind === "committed") engine.timers.arm({ id: next.id, version: found.version + 1, value: next });
 }
 
-async function giveUp(engine: DispatchContext, found: Versioned<Job>, message: string): Promise<void> {
+async function failStep(engine: DispatchContext, found: Versioned<Job>, message: string): Promise<void> {
   const { value: job } = found;
   const history = appendHistory(job, historyLine(job, "failed", message, decisionContext(engine).nowMs));
   const error = { name: "SubworkflowRefused", message, retryNever: true } as const;
@@ -184,7 +184,7 @@ export async function stopSubRun(
   const event = { kind: "cancel", by: `job ${id}`, why } as const;
   const sub = await engine.world.store.load(RUNS, runId);
   if (sub && !isRunFinal(sub.value.state))
-    await engine.runInbox.enqueue({ org, runId, path: "engine" }, { kind: "event", event, besides: [] });
+    await engine.runInbox.enqueue({ org, runId, path: "engine" }, { kind: "event", event, puts: [] });
   const { isSubRunLeft: _, ...kept } = step;
   const dueMs = engine.world.clock.now() + engine.settings.current.retention.runsMs;
   await engine.commit({ org, puts: [put(JOBS, id, found, { ...found.value, step: kept, dueMs })] });

@@ -39,24 +39,24 @@ export async function askKernel(
   if (refused !== null) return { kind: "unavailable", reason: refused };
   const isProbe = engine.safety.breaker.kind !== "closed";
   const probe = isProbe ? await claimProbe(engine) : null;
-  if (isProbe && probe === null) return { kind: "unavailable", reason: breakerRefusal(engine) ?? BEING_TRIED };
+  if (isProbe && probe === null) return { kind: "unavailable", reason: breakerRefusal(engine) ?? PROBE_IN_PROGRESS };
   return call(engine, probe, () => safety.check(request));
 }
 
 /** Why no call is made now; null if one may be tried. Uses the local copy only. */
 export function breakerRefusal(engine: Needs<"world" | "settings" | "tasks" | "safety">): string | null {
   const { breaker, claiming } = engine.safety;
-  const asked = permission(breaker, givenFor(engine));
+  const asked = permission(breaker, breakerContext(engine));
   if (breaker.kind === "closed" || asked === "call") return null;
   if (asked === "probe" && claiming < engine.settings.current.safety.breaker.probes) return null;
-  renewInTime(engine);
-  return asked === "probe" ? BEING_TRIED : sentenceOf(breaker);
+  refreshIfOld(engine);
+  return asked === "probe" ? PROBE_IN_PROGRESS : describeBreaker(breaker);
 }
 
 /** Another process changed the breaker. */
 export function breakerChanged(engine: Needs<"world" | "tasks" | "safety">): void {
   engine.safety.breakerRead.forget();
-  renewInTime(engine);
+  refreshIfOld(engine);
 }
 
 async function call(
@@ -68,14 +68,14 @@ async function call(
   try {
     checked = await ask();
   } catch (error) {
-    if (probe !== null) inBackground(engine, share(engine, { kind: "released", probe }));
+    if (probe !== null) inBackground(engine, updateShared(engine, { kind: "released", probe }));
     throw error;
   }
   if (checked.kind === "unavailable") {
-    await noteFailure(engine, probe, checked.reason);
+    await recordKernelFailure(engine, probe, checked.reason);
   } else if (probe !== null) {
     // The decision does not wait for this write; if it fails, the probe expires.
-    inBackground(engine, share(engine, { kind: "succeeded", probe }));
+    inBackground(engine, updateShared(engine, { kind: "succeeded", probe }));
   } else if (engine.safety.breaker.kind === "closed") {
     engine.safety.breaker = CLOSED;
   }
@@ -86,7 +86,7 @@ async function claimProbe(engine: Needs<"world" | "settings" | "commit" | "audit
   const probe = engine.world.random.id();
   engine.safety.claiming++;
   try {
-    const after = await share(engine, { kind: "claimed", probe });
+    const after = await updateShared(engine, { kind: "claimed", probe });
     const isOurs = after.kind === "half_open" && after.probes.some(({ id }) => id === probe);
     return isOurs ? probe : null;
   } finally {
@@ -94,25 +94,25 @@ async function claimProbe(engine: Needs<"world" | "settings" | "commit" | "audit
   }
 }
 
-async function noteFailure(
+async function recordKernelFailure(
   engine: Needs<"world" | "settings" | "commit" | "audit" | "safety">,
   probe: string | null,
   reason: string,
 ): Promise<void> {
   const { safety } = engine;
   if (probe !== null) {
-    await share(engine, { kind: "failed", probe, reason });
+    await updateShared(engine, { kind: "failed", probe, reason });
     return;
   }
   if (safety.breaker.kind !== "closed") return;
-  const next = stepBreaker(safety.breaker, { kind: "failed", probe, reason }, givenFor(engine));
+  const next = stepBreaker(safety.breaker, { kind: "failed", probe, reason }, breakerContext(engine));
   if (next.kind === "closed") {
     safety.breaker = next;
-    await renew(engine); // Another process may have opened it already.
+    await refresh(engine); // Another process may have opened it already.
   } else if (!safety.opening) {
     safety.opening = true;
     try {
-      await share(engine, { kind: "failed", probe, reason });
+      await updateShared(engine, { kind: "failed", probe, reason });
     } finally {
       safety.opening = false;
     }
@@ -120,17 +120,17 @@ async function noteFailure(
 }
 
 /** Load, decide, commit of the shared breaker. */
-function share(
+function updateShared(
   engine: Needs<"world" | "settings" | "commit" | "audit" | "safety">,
   event: BreakerEvent,
 ): Promise<Breaker> {
   return retryOnConflict("the safety breaker", async () => {
     const { breakerCopies } = engine.safety;
     const found = await engine.world.store.load(BREAKERS, SAFETY_BREAKER);
-    const before = withOwnCount(engine, found?.value ?? CLOSED);
-    const after = stepBreaker(before, event, givenFor(engine));
+    const before = withLocalFailures(engine, found?.value ?? CLOSED);
+    const after = stepBreaker(before, event, breakerContext(engine));
     if (after === before || (after.kind === "closed" && before.kind === "closed")) {
-      adopt(engine, after, found?.version ?? 0, breakerCopies);
+      applyCopy(engine, after, found?.version ?? 0, breakerCopies);
       return after;
     }
     const isNews = after.kind !== before.kind && (after.kind !== "half_open" || before.kind === "closed");
@@ -141,19 +141,19 @@ function share(
       puts: [put(BREAKERS, SAFETY_BREAKER, found, after), ...(isNews ? [auditPut(engine, { ...line, facts })] : [])],
     });
     if (committed.kind !== "committed") return "stale";
-    adopt(engine, after, (found?.version ?? 0) + 1, breakerCopies);
+    applyCopy(engine, after, (found?.version ?? 0) + 1, breakerCopies);
     if (isNews) announce(engine, after);
     return after;
   });
 }
 
 /** A closed breaker in the store lacks the failures counted in this process. */
-function withOwnCount(engine: Needs<"safety">, stored: Breaker): Breaker {
+function withLocalFailures(engine: Needs<"safety">, stored: Breaker): Breaker {
   return stored.kind === "closed" && engine.safety.breaker.kind === "closed" ? engine.safety.breaker : stored;
 }
 
 /** `copies`: the number of copies when the read began. */
-function adopt(engine: Needs<"world" | "safety">, breaker: Breaker, version: number, copies: number): void {
+function applyCopy(engine: Needs<"world" | "safety">, breaker: Breaker, version: number, copies: number): void {
   const { safety, world } = engine;
   // A slow read may be older than the current copy. If nothing changed meanwhile, the store was restored.
   if (version < safety.breakerVersion && copies !== safety.breakerCopies) return;
@@ -174,19 +174,19 @@ function announce(engine: Needs<"world">, breaker: Breaker): void {
   broadcastChange(engine, BREAKERS.name);
 }
 
-function renew(engine: Needs<"world" | "safety">): Promise<void> {
+function refresh(engine: Needs<"world" | "safety">): Promise<void> {
   return engine.safety.breakerRead.run(engine.world.clock.now(), async () => {
     const { breakerCopies } = engine.safety;
     const found = await engine.world.store.load(BREAKERS, SAFETY_BREAKER);
-    adopt(engine, withOwnCount(engine, found?.value ?? CLOSED), found?.version ?? 0, breakerCopies);
+    applyCopy(engine, withLocalFailures(engine, found?.value ?? CLOSED), found?.version ?? 0, breakerCopies);
   });
 }
 
 /** Rate-limited and in the background. */
-function renewInTime(engine: Needs<"world" | "tasks" | "safety">): void {
+function refreshIfOld(engine: Needs<"world" | "tasks" | "safety">): void {
   const { breakerRead } = engine.safety;
-  if (breakerRead.isUnderWay || !breakerRead.isOlderThan(RENEW_MS, engine.world.clock.now())) return;
-  inBackground(engine, renew(engine));
+  if (breakerRead.isUnderWay || !breakerRead.isOlderThan(REFRESH_MS, engine.world.clock.now())) return;
+  inBackground(engine, refresh(engine));
 }
 
 function inBackground(engine: Needs<"world" | "tasks">, work: Promise<unknown>): void {
@@ -196,16 +196,16 @@ function inBackground(engine: Needs<"world" | "tasks">, work: Promise<unknown>):
   engine.tasks.track(logged);
 }
 
-function givenFor(engine: Needs<"world" | "settings">): BreakerContext {
+function breakerContext(engine: Needs<"world" | "settings">): BreakerContext {
   const { nowMs, settings, random } = decisionContext(engine);
   const { breaker, timeoutMs } = settings.safety;
   return { nowMs, random, rule: { ...breaker, probeMs: 2 * timeoutMs + PROBE_SLACK_MS } };
 }
 
-function sentenceOf(breaker: Exclude<Breaker, { kind: "closed" }>): string {
+function describeBreaker(breaker: Exclude<Breaker, { kind: "closed" }>): string {
   return `circuit breaker ${breaker.kind === "open" ? "open" : "half open"} (${breaker.reason})`;
 }
 
-const BEING_TRIED = "circuit breaker half open; a probe is in progress";
-const RENEW_MS = 1_000;
+const PROBE_IN_PROGRESS = "circuit breaker half open; a probe is in progress";
+const REFRESH_MS = 1_000;
 const PROBE_SLACK_MS = 1_000;

@@ -10,7 +10,7 @@ const STARTED: StartOutcome = { kind: "started", runId: "r", state: "RUNNING" };
 function scene(widthMax: number, org = "acme") {
   const line = new AdmissionLimiter();
   const begun: { answer(outcome: StartOutcome): void; fail(error: Error): void }[] = [];
-  const ask = () => line.pass(org, widthMax, () => new Promise((answer, fail) => void begun.push({ answer, fail })));
+  const ask = () => line.run(org, widthMax, () => new Promise((answer, fail) => void begun.push({ answer, fail })));
   return { line, begun, ask };
 }
 
@@ -67,7 +67,7 @@ describe("starts of one org", () => {
   test("others are not waited for, and nothing is kept of a line that is over", async () => {
     const { line, begun, ask } = scene(1);
     const mine = ask();
-    const others = line.pass("other", 1, async () => STARTED);
+    const others = line.run("other", 1, async () => STARTED);
     expect(await others).toEqual(STARTED);
     begun.shift()?.answer(FULL);
     await mine;

@@ -195,7 +195,9 @@ describe("for_each", () => {
       { kind: "inline", value: input },
       { nowMs: engine.world.clock.now(), deadlineMs: 60_000 },
     );
-    const { run: after, told } = await harness.run(decideRun(engine, plan, run, [{ kind: "time" }], new Set()));
+    const { run: after, notifications: told } = await harness.run(
+      decideRun(engine, plan, run, [{ kind: "time" }], new Set()),
+    );
     expect(after.steps.n).toMatchObject({ state: "FAILED", error: { name: "TooLarge" } });
     expect(told.length).toBeLessThan(30);
   });
