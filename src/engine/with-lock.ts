@@ -73,11 +73,11 @@ export async function withLock<T>(
 /** One acquisition serves several events: the wait is that of the event that was refused first. */
 export function totalLockWait(
   { waitedMs, attempts }: LockWait,
-  accounts: readonly RetryUsage[],
+  usages: readonly RetryUsage[],
   nowMs: number,
 ): LockWait {
   let first: RetryUsage | null = null;
-  for (const spent of accounts) if (first === null || spent.sinceMs < first.sinceMs) first = spent;
+  for (const usage of usages) if (first === null || usage.sinceMs < first.sinceMs) first = usage;
   if (first === null) return { waitedMs, attempts };
   // The clock of the process that counted the failure may be ahead.
   return { waitedMs: Math.max(waitedMs, nowMs - first.sinceMs), attempts: attempts + first.count };
@@ -85,12 +85,12 @@ export function totalLockWait(
 
 export function recordAcquired(
   engine: Needs<"world" | "lockStats">,
-  { key, path, busyUsage: accounts = null }: Pick<LockOptions, "key" | "path" | "busyUsage">,
+  { key, path, busyUsage = null }: Pick<LockOptions, "key" | "path" | "busyUsage">,
   { waitedMs, attempts }: LockWait,
 ): void {
   const { metrics } = engine.world;
   const busyTimes = engine.lockStats.recordAcquired(key);
-  if (accounts === null && busyTimes === 1) recordFirstRetry(engine.world, path);
+  if (busyUsage === null && busyTimes === 1) recordFirstRetry(engine.world, path);
   metrics.observe("cordum_run_lock_wait_seconds", waitedMs / 1_000, { path });
   metrics.observe("cordum_lock_attempts", attempts, { path });
 }

@@ -5,7 +5,7 @@ import { nextDelay } from "../../core/retry/policies.ts";
 import type { Versioned } from "../../ports/store.ts";
 import type { Needs, RunContext } from "../engine.ts";
 import { awaitTurn } from "../fairness-throttle.ts";
-import { recordAcquired, recordBusyRetry, totalLockWait, withLock } from "../with-lock.ts";
+import { type LockOptions, recordAcquired, recordBusyRetry, totalLockWait, withLock } from "../with-lock.ts";
 import { advanceRun } from "./advance-run.ts";
 import type { PendingRunEvent, QueuedRunEvent, RunKey, RunPath } from "./run-inbox.ts";
 
@@ -86,7 +86,7 @@ async function commitLockFree(
     for (const { reject } of batch) reject(error);
   }
   if (hasMore === "locked") runInbox.putBack(queue, batch);
-  else recordAcquired(engine, { key, path, busyUsage: busyUsage(engine, path, queue) }, taken);
+  else recordAcquired(engine, { key, path, busyUsage: busyUsageOf(engine, path, queue) }, taken);
   throttle.charge(runId, batch.length, world.clock.now() - fromMs, world.clock.now());
   return hasMore === true ? !engine.tasks.isClosed : hasMore;
 }
@@ -95,9 +95,9 @@ function hold(engine: RunContext, { org, runId, path }: RunKey, queue: string, i
   const { ttlMs, engineWaitMs, gatewayWaitMs, gatewayPoll } = engine.settings.current.runLock;
   const [waitMs, poll] = path === "engine" ? [engineWaitMs, null] : [gatewayWaitMs, gatewayPoll];
   const present = preload(engine, runId);
-  const accounts = busyUsage(engine, path, queue);
-  const request = { key: runLockKey(runId), org, ttlMs, waitMs, path, poll, accounts };
-  return withLock(engine, request, async (lease, taken) => {
+  const busyUsage = busyUsageOf(engine, path, queue);
+  const options: LockOptions = { key: runLockKey(runId), org, ttlMs, waitMs, path, poll, busyUsage };
+  return withLock(engine, options, async (lease, taken) => {
     const { key, fence } = lease;
     if (present !== null) await present(lease.waitedMs > 0);
     let hasMore = isGoingOn;
@@ -147,7 +147,7 @@ function preload(engine: Needs<"world" | "runCache">, runId: string): ((isOld: b
 }
 
 /** Results on the bus have counted failures; HTTP requests have none. */
-function busyUsage(
+function busyUsageOf(
   { runInbox }: Needs<"runInbox">,
   path: RunPath,
   queue: string,
