@@ -121,8 +121,8 @@ describe("unavailable", () => {
 
 test("escapes control characters of jobs", async () => {
   const evil = "\u001b]0;owned\u0007\u001b[2Jgone\nJOB  fake\u202e";
-  const letter = { id: "l1", reason: "permanent", topic: "a.b", created_at: "now", error: { message: evil } };
-  fake = await startFake(() => ({ status: 200, body: { items: [letter], next_cursor: null } }));
+  const deadLetter = { id: "l1", reason: "permanent", topic: "a.b", created_at: "now", error: { message: evil } };
+  fake = await startFake(() => ({ status: 200, body: { items: [deadLetter], next_cursor: null } }));
   const listed = await cordum(["dlq", "list"], fake.env);
   expect(listed.out).toBe(
     "ID  REASON     TOPIC  CREATED  ERROR\n" +

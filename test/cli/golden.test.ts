@@ -63,16 +63,16 @@ test("jobs and approvals", async () => {
 test("dead letters", async () => {
   const { run, both, transcript } = begin();
   for (const input of ["1", "2"]) await run(["job", "submit", "demo.broken", input, "--wait", "--json"]);
-  const letters = JSON.parse((await run(["dlq", "list", "--json"])).out).items;
+  const deadLetters = JSON.parse((await run(["dlq", "list", "--json"])).out).items;
   await run(["dlq", "list"]);
-  await both(["dlq", "show", letters[0].id]);
+  await both(["dlq", "show", deadLetters[0].id]);
   await both(["dlq", "show", "unknown"]);
   await run(["dlq", "retry"]);
-  await run(["dlq", "retry", letters[0].id, "--all"]);
+  await run(["dlq", "retry", deadLetters[0].id, "--all"]);
   await run(["dlq", "retry", "--all", "--rate", "fast"]);
-  await run(["dlq", "drop", letters[0].id, "--json"]);
-  await run(["dlq", "drop", letters[0].id]);
-  await run(["dlq", "retry", letters[0].id, "--json"]);
+  await run(["dlq", "drop", deadLetters[0].id, "--json"]);
+  await run(["dlq", "drop", deadLetters[0].id]);
+  await run(["dlq", "retry", deadLetters[0].id, "--json"]);
   await expect(transcript.text).toMatchFileSnapshot(golden("dlq"));
 });
 

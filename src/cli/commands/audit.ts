@@ -24,7 +24,7 @@ async function listAudit(io: Io, client: Client, options: ChainOptions): Promise
   const { limit, cursor, system } = options;
   const page = await client.get("/audit", { limit, cursor, system: system ? "true" : undefined });
   return showPage(io, page, options, {
-    headers: ["AT", "ENTRY", "KIND", "WHO", "WHAT", "FACTS"],
+    headers: ["AT", "INDEX", "KIND", "ACTOR", "ACTION", "DETAILS"],
     row: ({ at, index, kind, who, what, facts }) => [at, String(index), kind, who, what, factsOf(facts)],
     command: `audit list${system ? " --system" : ""}`,
   });

@@ -135,7 +135,7 @@ if [ "\${funcstack[1]}" = _cordum ]; then _cordum "$@"; else compdef _cordum cor
 }
 
 function fish(places: readonly Place[]): string {
-  // In fish, single quotes allow the escapes \\' and \\\\ only.
+  // Inside single quotes fish knows only the escapes \' and \\.
   const text = (value: string) => `'${value.replaceAll("\\", "\\\\").replaceAll("'", "\\'")}'`;
   const lines = places.flatMap((place) => {
     const when = `complete -c cordum -n ${text(`__cordum_at "${place.path}"`)}`;

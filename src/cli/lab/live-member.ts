@@ -87,7 +87,7 @@ class MemberProcess {
       nowMs,
       pause,
       busyMs,
-      emit: (news) => send({ kind: "event", event: news }),
+      emit: (event) => send({ kind: "event", event }),
     };
     return one.live.startProcess(place, order);
   }

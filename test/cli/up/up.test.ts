@@ -29,10 +29,10 @@ describe("cordum up --demo", () => {
 
     const broken = await cordum(["job", "submit", "demo.broken", '{"keep":"me"}', "--wait"], env);
     expect(broken).toMatchObject({ exitCode: 1, out: "" });
-    const letters = JSON.parse((await cordum(["dlq", "list", "--json"], env)).out).items;
-    expect(letters).toHaveLength(1);
-    const letter = await cordum(["dlq", "show", letters[0].id], env);
-    expect(JSON.parse(letter.out)).toMatchObject({ reason: "permanent", input: { keep: "me" } });
+    const deadLetters = JSON.parse((await cordum(["dlq", "list", "--json"], env)).out).items;
+    expect(deadLetters).toHaveLength(1);
+    const deadLetter = await cordum(["dlq", "show", deadLetters[0].id], env);
+    expect(JSON.parse(deadLetter.out)).toMatchObject({ reason: "permanent", input: { keep: "me" } });
     expect((await cordum(["dlq", "list"], env)).out).toContain("demo.broken");
 
     const status = await cordum(["status"], env);
@@ -67,7 +67,7 @@ describe("cordum up --demo", () => {
     const [one, same, other] = [await submit("1"), await submit("1"), await submit("2")];
     expect(same.out).toBe(one.out);
     expect(other).toMatchObject({ exitCode: 4 });
-    const late = await cordum(["job", "submit", "nobody.serves.this", "--wait", "--timeout", "1ms"], env);
+    const late = await cordum(["job", "submit", "unserved.topic", "--wait", "--timeout", "1ms"], env);
     expect(late).toMatchObject({ exitCode: 6 });
     expect(late.err).toMatch(/next: cordum job get \S+/);
   });
@@ -82,6 +82,13 @@ describe("cordum up --demo", () => {
     expect(await process.ended).toMatchObject({ exitCode: 130 });
   });
 
+  test("warns about the deprecated profile `founding` and reports `baseline`", async () => {
+    const process = up([], { CORDUM_PROFILE: "founding" });
+    const env = { CORDUM_URL: await process.url };
+    await process.printed("warning: CORDUM_PROFILE: `profile: founding` is deprecated; use `profile: baseline`");
+    expect(JSON.parse((await cordum(["status", "--json"], env)).out)).toMatchObject({ profile: "baseline" });
+  });
+
   test("reloads live settings from the config file; others require a restart", async () => {
     const config = join(ups.dir, "cordum.yaml");
     writeFileSync(config, "retry: {lock_busy: {policy: 'bounded:500ms:0.3'}}\n");
@@ -93,6 +100,9 @@ describe("cordum up --demo", () => {
     writeFileSync(config, "retry: {lock_busy: {polcy: 'fixed:500ms'}}\n");
     process.child.kill("SIGHUP");
     await process.printed("config_reload_failed");
+    writeFileSync(config, "profile: founding\n");
+    process.child.kill("SIGHUP");
+    await process.printed("setting_deprecated");
   });
 });
 

@@ -38,7 +38,7 @@ describe("load", () => {
     const bad = file("bad.yaml", "id: bad\nsteps:\n  only: {topc: demo.echo}\n");
     const worse = file("worse.yaml", "id: [\n");
     file("good.yaml", workflow("good"));
-    const error = refused(() => loadWorkflows(dir));
+    const error = errorOf(() => loadWorkflows(dir));
     expect(error.exitCode).toBe(2);
     expect(error.message).toContain(`\n  ${bad}:3:10: steps.only.topc: unknown key; did you mean \`topic\`?`);
     expect(error.message).toContain(`\n  ${worse}:`);
@@ -48,13 +48,13 @@ describe("load", () => {
   test("rejects a workflow that is defined in two files", () => {
     const one = file("one.yaml", workflow("same"));
     const two = file("two.yaml", workflow("same", "demo.slow"));
-    expect(refused(() => loadWorkflows(dir)).fields).toEqual({
+    expect(errorOf(() => loadWorkflows(dir)).fields).toEqual({
       problems: [`${two}: workflow \`same\` is already defined in ${one}`],
     });
   });
 
   test("rejects a missing directory", () => {
-    expect(refused(() => loadWorkflows(join(dir, "none"))).message).toContain("cannot read workflow directory");
+    expect(errorOf(() => loadWorkflows(join(dir, "none"))).message).toContain("cannot read workflow directory");
   });
 });
 
@@ -63,7 +63,7 @@ describe("apply", () => {
   let waiting: ((event: string) => void)[];
   const log: Log = {
     write(_, event) {
-      for (const tell of waiting.splice(0)) tell(event);
+      for (const resolve of waiting.splice(0)) resolve(event);
     },
   };
   const logged = () => new Promise<string>((resolve) => waiting.push(resolve));
@@ -90,21 +90,21 @@ describe("apply", () => {
       ["a.yaml", "id: a\nsteps: nothing at all\n", "workflow_apply_failed"],
     ];
     for (const [name, text, event] of steps) {
-      const told = logged();
+      const next = logged();
       file(name, text);
-      expect(await told).toBe(event);
+      expect(await next).toBe(event);
     }
     stop();
     expect([await version("a"), await version("b")]).toEqual([2, 1]);
   });
 });
 
-function refused(act: () => unknown): CliError {
+function errorOf(act: () => unknown): CliError {
   try {
     act();
   } catch (error) {
     if (error instanceof CliError) return error;
     throw error;
   }
-  throw new Error("it was not refused");
+  throw new Error("no error was thrown");
 }
