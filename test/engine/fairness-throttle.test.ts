@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { FairnessThrottle } from "../../src/engine/fairness-throttle.ts";
-import { during, PaceScene } from "./throttle-scenario.ts";
+import { forMs, ThrottleScenario } from "./throttle-scenario.ts";
 
 describe("on one thread, first come first served", () => {
   // Without rests the others take 10 times as long in one process, and 6 times in four that share the thread.
@@ -10,8 +10,8 @@ describe("on one thread, first come first served", () => {
   ])(
     "other runs take at most $timesMax times as long beside a wide one, in $processes processes",
     async ({ processes, timesMax }) => {
-      const scene = await PaceScene.open(processes);
-      const quiet = p95(await scene.others(during(scene, 2_500)));
+      const scene = await ThrottleScenario.open(processes);
+      const quiet = p95(await scene.others(forMs(scene, 2_500)));
       await scene.startWide(ITEMS);
       const meanwhile = await scene.others(() => scene.isWideOpen);
       expect(meanwhile.length).toBeGreaterThan(20);
@@ -23,7 +23,7 @@ describe("on one thread, first come first served", () => {
   );
 
   test("a wide run that is alone leaves the thread no rest", async () => {
-    const scene = await PaceScene.open(1);
+    const scene = await ThrottleScenario.open(1);
     const fromBusyMs = scene.thread.busyMs;
     await scene.startWide(ITEMS);
     while (scene.isWideOpen) await scene.harness.pass(10);

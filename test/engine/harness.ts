@@ -15,20 +15,20 @@ import { type Bench, openBench } from "../sim/harness.ts";
 
 /** A whole small system on virtual time without faults, for tests that drive the flow by hand. */
 export class Harness {
-  readonly bench: Bench;
+  readonly sim: Bench;
   readonly settings: Settings;
   readonly kernel: Kernel;
 
   constructor(settings: Partial<Settings> = {}, seed = 1) {
     this.settings = { ...defaultSettings(), ...settings };
     this.kernel = { decide, health: "up", timeoutMs: 1_000 };
-    this.bench = openBench({ kernel: this.kernel, random: new SeededRandom(seed) });
+    this.sim = openBench({ kernel: this.kernel, random: new SeededRandom(seed) });
   }
 
   /** A process that could admit, schedule and finish; `control` joins it to the bus. */
   engine(name: string, safety: "local" | "remote" = "local"): Engine {
-    const { process } = this.bench.enter(name);
-    const engine = openEngine(simWorld(this.bench.net, process, { safety }), { current: this.settings });
+    const { process } = this.sim.enter(name);
+    const engine = openEngine(simWorld(this.sim.net, process, { safety }), { current: this.settings });
     this.#processes.set(name, process);
     return engine;
   }
@@ -56,7 +56,7 @@ export class Harness {
     concurrency = 10,
     options: Partial<WorkerOptions> = {},
   ) {
-    const { world, process } = this.bench.enter(id);
+    const { world, process } = this.sim.enter(id);
     this.#processes.set(id, process);
     return this.run(startWorker(world, { id, topics, concurrency, handle, extendsForMs: 0, ...options }));
   }
@@ -68,15 +68,15 @@ export class Harness {
   }
 
   run<T>(promise: Promise<T>): Promise<T> {
-    return this.bench.run(promise);
+    return this.sim.run(promise);
   }
 
   pass(ms: number): Promise<void> {
-    return this.bench.pass(ms);
+    return this.sim.pass(ms);
   }
 
   async job(id: string): Promise<Job> {
-    const found = this.bench.net.store.load(JOBS, id);
+    const found = this.sim.net.store.load(JOBS, id);
     if (!found) throw new Error(`no job ${id}`);
     return found.value;
   }

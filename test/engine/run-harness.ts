@@ -5,14 +5,14 @@ import { applyWorkflow } from "../../src/engine/runs/workflows.ts";
 import { Harness } from "./harness.ts";
 
 /** A small system on virtual time, for tests of workflow runs. */
-export class RunPlant extends Harness {
+export class RunHarness extends Harness {
   async apply(engine: Engine, document: object, org = "default"): Promise<void> {
     const applied = await this.run(applyWorkflow(engine, { org, by: "test", document }));
     if (applied.kind === "invalid") throw new Error(applied.problems.join("\n"));
   }
 
   start(engine: Engine, workflowId: string, request: Partial<RunRequest> = {}): Promise<StartOutcome> {
-    return this.run(startRun(engine, { ...WISH, workflowId, ...request }, "test"));
+    return this.run(startRun(engine, { ...RUN_REQUEST, workflowId, ...request }, "test"));
   }
 
   async started(engine: Engine, workflowId: string, request: Partial<RunRequest> = {}): Promise<string> {
@@ -22,7 +22,7 @@ export class RunPlant extends Harness {
   }
 
   runOf(id: string): Run {
-    const found = this.bench.net.store.load(RUNS, id);
+    const found = this.sim.net.store.load(RUNS, id);
     if (!found) throw new Error(`no run ${id}`);
     return found.value;
   }
@@ -33,4 +33,4 @@ export class RunPlant extends Harness {
   }
 }
 
-export const WISH = defaultRunRequest("default", "", "alice");
+export const RUN_REQUEST = defaultRunRequest("default", "", "alice");

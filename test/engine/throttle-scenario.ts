@@ -7,23 +7,23 @@ import { startRun } from "../../src/engine/intake/start-run.ts";
 import type { World } from "../../src/ports/world.ts";
 import { simWorld } from "../../src/sim/adapters/world.ts";
 import { around } from "../../src/sim/mutants/decorators.ts";
-import { RunPlant, WISH } from "./run-harness.ts";
+import { RunHarness, RUN_REQUEST } from "./run-harness.ts";
 
 /**
  * A wide run and small ones beside it, on virtual time, where work takes time: whatever a process does is done by one
  * thread, first come first served, and each record that is written, message that is handled and job that is sent costs.
  */
-export class PaceScene {
-  readonly harness = new RunPlant(MANY);
+export class ThrottleScenario {
+  readonly harness = new RunHarness(MANY);
   readonly engines: Engine[] = [];
-  readonly thread = new Thread(() => this.harness.bench.net.timeline.nowMs);
+  readonly thread = new Thread(() => this.harness.sim.net.timeline.nowMs);
   /** Turns of the wide run's lock, and results that were applied to it. */
   readonly wide = { id: "none", startedMs: 0, locks: 0, results: 0 };
   readonly #endedMs = new Map<string, number>();
 
-  static async open(processes: number): Promise<PaceScene> {
-    const scene = new PaceScene();
-    const { net } = scene.harness.bench;
+  static async open(processes: number): Promise<ThrottleScenario> {
+    const scene = new ThrottleScenario();
+    const { net } = scene.harness.sim;
     const swift = { latencyMs: 0.05 };
     net.faults = { ...net.faults, store: { ...net.faults.store, ...swift }, bus: { ...net.faults.bus, ...swift } };
     for (let n = 1; n <= processes; n++) await scene.#control(`c${n}`, processes);
@@ -34,13 +34,13 @@ export class PaceScene {
 
   /** Small runs, one every 50 ms, as long as it is asked for: how long each of them took. */
   async others(goesOn: () => boolean): Promise<readonly number[]> {
-    const { timeline } = this.harness.bench.net;
+    const { timeline } = this.harness.sim.net;
     const started: Promise<{ readonly id: string; readonly atMs: number }>[] = [];
     while (goesOn()) {
       const atMs = timeline.nowMs;
       const engine = this.engines[started.length % this.engines.length] ?? this.#first;
       started.push(
-        startRun(engine, { ...WISH, workflowId: THREE.id }, "test").then((run) => ({ id: idOf(run), atMs })),
+        startRun(engine, { ...RUN_REQUEST, workflowId: THREE.id }, "test").then((run) => ({ id: idOf(run), atMs })),
       );
       await this.harness.pass(EVERY_MS);
     }
@@ -56,7 +56,7 @@ export class PaceScene {
   }
 
   get nowMs(): number {
-    return this.harness.bench.net.timeline.nowMs;
+    return this.harness.sim.net.timeline.nowMs;
   }
 
   get isWideOpen(): boolean {
@@ -74,8 +74,8 @@ export class PaceScene {
   }
 
   async #control(name: string, processes: number): Promise<void> {
-    const { process } = this.harness.bench.enter(name);
-    const world = this.#slow(simWorld(this.harness.bench.net, process, { safety: "local" }), processes);
+    const { process } = this.harness.sim.enter(name);
+    const world = this.#slow(simWorld(this.harness.sim.net, process, { safety: "local" }), processes);
     const engine = openEngine(world, { current: this.harness.settings });
     await this.harness.run(startControl(engine));
     this.engines.push(engine);
@@ -90,7 +90,7 @@ export class PaceScene {
       if (committed.kind !== "committed") return committed;
       for (const { table, id, value } of change.puts) {
         if (table === RUNS.name && value && isRunFinal((value as Run).state)) {
-          this.#endedMs.set(id, this.harness.bench.net.timeline.nowMs);
+          this.#endedMs.set(id, this.harness.sim.net.timeline.nowMs);
         }
         if (table === JOBS.name && id.startsWith(`${this.wide.id}:`) && isEnd(value)) this.wide.results += 1;
       }
@@ -119,7 +119,7 @@ export class PaceScene {
 }
 
 /** For so long, from now on. */
-export function during(scene: PaceScene, ms: number): () => boolean {
+export function forMs(scene: ThrottleScenario, ms: number): () => boolean {
   const untilMs = scene.nowMs + ms;
   return () => scene.nowMs < untilMs;
 }

@@ -16,7 +16,7 @@ import { simWorld } from "../../src/sim/adapters/world.ts";
 import { around } from "../../src/sim/mutants/decorators.ts";
 import type { Process } from "../../src/sim/process.ts";
 import { SeededRandom } from "../../src/sim/random.ts";
-import { WISH } from "../engine/run-harness.ts";
+import { RUN_REQUEST } from "../engine/run-harness.ts";
 import { type Bench, openBench } from "./harness.ts";
 
 /**
@@ -139,7 +139,7 @@ class Trial {
     const workflowId = this.#random.pick(["ask", "ask", "outer"]);
     const idempotencyKey = this.#random.chance(0.5) ? `k${this.#random.below(3)}${workflowId}` : null;
     this.#count("unanswered", 1);
-    void startRun(engine, { ...WISH, org, workflowId, idempotencyKey }, "trial").then(
+    void startRun(engine, { ...RUN_REQUEST, org, workflowId, idempotencyKey }, "trial").then(
       (outcome) => this.#record(org, idempotencyKey, outcome),
       () => {},
     );
@@ -190,7 +190,7 @@ class Trial {
     await this.#bench.pass(10_000);
     expect(this.#opened()).toEqual([]);
     for (const org of ORGS) {
-      const request = { ...WISH, org, workflowId: "ask" };
+      const request = { ...RUN_REQUEST, org, workflowId: "ask" };
       const starts = Array.from({ length: 5 }, () => startRun(engine, request, "trial"));
       const started = (await this.#bench.run(Promise.all(starts))).filter(({ kind }) => kind === "started");
       expect(started).toHaveLength(LIMITS[org]);

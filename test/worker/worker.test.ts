@@ -95,7 +95,7 @@ describe("progress", () => {
     });
     let writes = 0;
     const id = idOf(await harness.admit(engine, { topic: "t" }));
-    harness.bench.net.onCommit = (_, change) => {
+    harness.sim.net.onCommit = (_, change) => {
       if (change.puts.some(({ table }) => table === JOBS.name)) writes++;
     };
     await harness.pass(3_000);
@@ -131,7 +131,7 @@ describe("a cancelled job", () => {
 describe("presence", () => {
   test("sends a handshake, then complete heartbeats, and a final heartbeat when it stops", async () => {
     const harness = new Harness();
-    const { world } = harness.bench.enter("observer");
+    const { world } = harness.sim.enter("observer");
     const packets: PacketBody[] = [];
     for (const subject of [HANDSHAKE, HEARTBEAT])
       await harness.run(world.bus.subscribe(subject, ({ body }) => packets.push(body)));

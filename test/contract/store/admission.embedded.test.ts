@@ -6,7 +6,7 @@ import { type StartOutcome, startRun } from "../../../src/engine/intake/start-ru
 import { cancelRun } from "../../../src/engine/runs/control-run.ts";
 import { applyWorkflow } from "../../../src/engine/runs/workflows.ts";
 import type { World } from "../../../src/ports/world.ts";
-import { WISH } from "../../engine/run-harness.ts";
+import { RUN_REQUEST } from "../../engine/run-harness.ts";
 import { EmbeddedBench } from "../embedded.ts";
 
 /** The limit is 2, and started runs stay open. */
@@ -22,7 +22,7 @@ describe.each(["atomic", "polled"] as const)("embedded admission, %s", (strategy
     });
   };
   const race = (keys: readonly (string | null)[]): Promise<StartOutcome[]> =>
-    Promise.all(keys.map((idempotencyKey) => startRun(engine, { ...WISH, workflowId: "ask", idempotencyKey }, "test")));
+    Promise.all(keys.map((idempotencyKey) => startRun(engine, { ...RUN_REQUEST, workflowId: "ask", idempotencyKey }, "test")));
   const openRuns = async (): Promise<{ readonly runs: readonly string[]; readonly slots: number }> => {
     const { store } = engine.world;
     const pages = await Promise.all(openRunLists("default").map((index) => store.list(RUNS, { index, limit: 100 })));

@@ -25,7 +25,7 @@ const line = (org: string, what: string, facts: AuditLine["facts"] = {}): AuditL
 });
 
 function entriesOf(harness: Harness, org: string): readonly AuditEntry[] {
-  const { store } = harness.bench.net;
+  const { store } = harness.sim.net;
   const all: AuditEntry[] = [];
   for (let number = 0; ; number++) {
     const page = store.load(AUDIT_PAGES, pageId(org, number));
@@ -34,7 +34,7 @@ function entriesOf(harness: Harness, org: string): readonly AuditEntry[] {
   }
 }
 
-const pendingOf = (harness: Harness) => harness.bench.net.store.counts(AUDIT_PENDING_GROUP, 100);
+const pendingOf = (harness: Harness) => harness.sim.net.store.counts(AUDIT_PENDING_GROUP, 100);
 
 test("a line stands in the commit that it is about: refused together, there together", async () => {
   const harness = new Harness();
@@ -98,7 +98,7 @@ test("more than a commit takes is moved in several; a chain goes over many pages
   expect(await harness.run(chainAudit(engine, "acme"))).toBe(2_750);
   const entries = entriesOf(harness, "acme");
   expect(entries.map(({ what }) => what)).toEqual(Array.from({ length: 2_750 }, (_, at) => `${at}`));
-  const first = harness.bench.net.store.load(AUDIT_PAGES, pageId("acme", 0));
+  const first = harness.sim.net.store.load(AUDIT_PAGES, pageId("acme", 0));
   expect(first?.value.entries).toHaveLength(PAGE_ENTRIES);
   expect(await harness.run(checkAudit(engine, "acme"))).toMatchObject({ entries: 2_750, problem: null });
 });

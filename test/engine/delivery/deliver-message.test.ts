@@ -196,7 +196,7 @@ describe("what becomes of a delivery", () => {
     await come("c", redeliveryId("m1", 5), 1, false);
     expect(told.map(({ lock_busy }) => lock_busy?.count)).toEqual([undefined, 1, 2]);
     expect(new Set(told.slice(1).map(({ lock_busy }) => lock_busy?.sinceMs)).size).toBe(1);
-    expect(harness.bench.net.store.load(RETRY_STATES, "m1")).toBeNull();
+    expect(harness.sim.net.store.load(RETRY_STATES, "m1")).toBeNull();
     await come("a", "m1", 3, false);
     expect(told.at(-1)).toEqual({});
   });

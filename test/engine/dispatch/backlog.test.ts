@@ -44,8 +44,8 @@ describe("the window of a topic", () => {
     const harness = new Harness(narrow(5));
     const engines = await Promise.all(["c1", "c2", "c3"].map(async (name) => (await harness.control(name)).engine));
     let most = 0;
-    harness.bench.net.onCommit = () => {
-      most = Math.max(most, harness.bench.net.store.counts(IN_FLIGHT_GROUP, 10).get("t") ?? 0);
+    harness.sim.net.onCommit = () => {
+      most = Math.max(most, harness.sim.net.store.counts(IN_FLIGHT_GROUP, 10).get("t") ?? 0);
     };
     let done = 0;
     await harness.worker("w1", ["t"], async () => done++);

@@ -28,7 +28,7 @@ describe("the way of a job", () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1", "local");
     let commits = 0;
-    harness.bench.net.onCommit = (_, change) => {
+    harness.sim.net.onCommit = (_, change) => {
       // The audit log is written beside it.
       if (change.puts.some(({ table }) => table === JOBS.name)) commits++;
       expect(change.sends).toEqual([]);
@@ -157,7 +157,7 @@ describe("retries of work", () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1");
     let ends = 0;
-    harness.bench.net.onCommit = (_by, change) => {
+    harness.sim.net.onCommit = (_by, change) => {
       ends += change.puts.filter(
         (p) => p.table === "job" && (p.value as { state: string }).state === "SUCCEEDED",
       ).length;
@@ -263,7 +263,7 @@ describe("a process dies", () => {
   test("L38: between the commit and the message: another process's sweeper sends it", async () => {
     const harness = new Harness();
     const submitter = harness.engine("gateway", "remote");
-    harness.bench.net.onCommit = (by) => {
+    harness.sim.net.onCommit = (by) => {
       if (by.name === "gateway") harness.crash("gateway");
     };
     void harness.admit(submitter, { topic: "demo.echo", jobId: "j1" }).catch(() => {});
@@ -279,7 +279,7 @@ describe("a process dies", () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1", "local");
     await harness.worker("w1", ["demo.echo"], echo);
-    harness.bench.net.onCommit = (by) => {
+    harness.sim.net.onCommit = (by) => {
       if (by.name === "c1") harness.crash("c1");
     };
     void harness.admit(engine, { topic: "demo.echo", jobId: "j1" }).catch(() => {});

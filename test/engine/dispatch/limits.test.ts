@@ -19,8 +19,8 @@ function limited(max: number, orgs: Settings["orgs"] = {}): Harness {
 /** The most jobs of each org that were with workers at once, seen at every commit. */
 function watchRunning(harness: Harness): ReadonlyMap<string, number> {
   const most = new Map<string, number>();
-  harness.bench.net.onCommit = () => {
-    for (const [org, count] of harness.bench.net.store.counts(RUNNING_GROUP, 99)) {
+  harness.sim.net.onCommit = () => {
+    for (const [org, count] of harness.sim.net.store.counts(RUNNING_GROUP, 99)) {
       most.set(org, Math.max(most.get(org) ?? 0, count));
     }
   };
@@ -123,8 +123,8 @@ describe("the limit of a rule", () => {
     const harness = ruled();
     const engines = await Promise.all(["c1", "c2"].map(async (name) => (await harness.control(name)).engine));
     let most = 0;
-    harness.bench.net.onCommit = () => {
-      most = Math.max(most, harness.bench.net.store.counts("rule", 9).get("default/few") ?? 0);
+    harness.sim.net.onCommit = () => {
+      most = Math.max(most, harness.sim.net.store.counts("rule", 9).get("default/few") ?? 0);
     };
     const done = new Map<string, number>();
     const { clock } = harness.engine("probe").world;

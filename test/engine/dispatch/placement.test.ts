@@ -95,7 +95,7 @@ describe("placement", () => {
     const { engine } = await harness.control("c1");
     const id = idOf(await harness.admit(engine, { topic: "t" }));
     await harness.pass(300_000);
-    const { world } = harness.bench.enter("foreign");
+    const { world } = harness.sim.enter("foreign");
     const got: string[] = [];
     await harness.run(world.bus.serve("job.t", ({ body }) => got.push((body as JobRequest).jobId)));
     world.bus.broadcast(HEARTBEAT, packet({ kind: "heartbeat", workerId: "foreign", topics: ["job.t"] }));
@@ -139,7 +139,7 @@ describe("pools", () => {
   test("the settings say what a pool serves and can do, for workers that only name their pool", async () => {
     const harness = new Harness({ pools: { p: { topics: ["t.*"], requires: ["gpu"] } } });
     const { engine } = await harness.control("c1");
-    const { world } = harness.bench.enter("foreign");
+    const { world } = harness.sim.enter("foreign");
     const other = idOf(await harness.admit(engine, { topic: "t.x" }));
     await harness.pass(300_000);
     const got: string[] = [];
@@ -172,7 +172,7 @@ describe("workers of others", () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1");
     const sent = spy(engine, others);
-    const { world } = harness.bench.enter("foreign");
+    const { world } = harness.sim.enter("foreign");
     const inputs: unknown[] = [];
     await harness.run(
       world.bus.serve("job.t", async ({ body }) => {
@@ -199,7 +199,7 @@ describe("workers of others", () => {
     Object.assign(harness.kernel, { decide: () => verdict });
     const { engine } = await harness.control("c1");
     const sent = spy(engine, others);
-    const { world } = harness.bench.enter("foreign");
+    const { world } = harness.sim.enter("foreign");
     await harness.run(world.bus.serve("job.t", () => {}));
     await harness.admit(engine, { topic: "t" });
     await harness.pass(100);
@@ -213,7 +213,7 @@ describe("workers of others", () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1");
     const sent = spy(engine, others);
-    const { world } = harness.bench.enter("foreign");
+    const { world } = harness.sim.enter("foreign");
     await harness.run(world.bus.serve("worker.foreign.jobs", () => {}));
     const hello = {
       componentId: "foreign",
@@ -226,7 +226,7 @@ describe("workers of others", () => {
     const id = idOf(await harness.admit(engine, { topic: "t", input: 1 }));
     await harness.pass(100);
     expect(sent).toMatchObject([{ subject: "worker.foreign.jobs", request: { contextPtr: `redis://ctx:${id}` } }]);
-    expect(harness.bench.net.blobs.has(`ctx:${id}`)).toBe(true);
+    expect(harness.sim.net.blobs.has(`ctx:${id}`)).toBe(true);
   });
 
   test("ours, known to take it with the message, cost no blob", async () => {
@@ -238,7 +238,7 @@ describe("workers of others", () => {
     const id = idOf(await harness.admit(engine, { topic: "t", input: 1 }));
     await harness.pass(100);
     expect(sent[0]?.request.contextPtr).toBeUndefined();
-    expect(harness.bench.net.blobs.size).toBe(0);
+    expect(harness.sim.net.blobs.size).toBe(0);
     expect((await harness.job(id)).state).toBe("SUCCEEDED");
   });
 

@@ -54,7 +54,7 @@ describe("a lease past jobs that the worker cannot do", () => {
     await harness.pass(100);
     busy(engine);
     let looked = 0;
-    const { store } = harness.bench.net;
+    const { store } = harness.sim.net;
     const take = store.take.bind(store);
     store.take = (table, query) => {
       const taken = take(table, query);
@@ -156,7 +156,7 @@ describe("sending past jobs that only those can do who come for them", () => {
     }
     expect(engine.jobCache.idleCount("t")).toBeGreaterThan(0);
     // It says nothing of itself: only a try can find it.
-    const { world } = harness.bench.enter("silent");
+    const { world } = harness.sim.enter("silent");
     await harness.run(world.bus.serve("job.t", ({ body }) => void worked.push((body as { jobId: string }).jobId)));
     for (let seconds = 0; seconds < 100; seconds++) {
       busy(engine, { org: "*" });

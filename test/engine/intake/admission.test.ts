@@ -9,8 +9,8 @@ import { rerun } from "../../../src/engine/intake/rerun-run.ts";
 import { type StartOutcome, startRun } from "../../../src/engine/intake/start-run.ts";
 import { cancelRun } from "../../../src/engine/runs/control-run.ts";
 import { around } from "../../../src/sim/mutants/decorators.ts";
-import { measured } from "../observe/run-figures.ts";
-import { RunPlant, WISH } from "../run-harness.ts";
+import { withRecordedMetrics } from "../observe/recorded-metrics.ts";
+import { RunHarness, RUN_REQUEST } from "../run-harness.ts";
 
 /** A run of it stays open until somebody decides. */
 const ASK = { id: "ask", steps: { ask: { type: "approval" } } };
@@ -21,7 +21,7 @@ const JITTERED = "polled bounded:10ms:0.5";
 test("a crowd before two slots: a few are decided on, the others are told what those were told", async () => {
   const { harness, engines } = await openGates(ATOMIC, 1);
   let decided = 0;
-  harness.bench.net.onCommit = (_, { puts }) => {
+  harness.sim.net.onCommit = (_, { puts }) => {
     decided += puts.filter(({ table, expect }) => table === RUNS.name && expect === 0).length;
   };
   const outcomes = await startMany(harness, engines, 100);
@@ -34,7 +34,7 @@ test("L21: in a crowd that is refused, who comes with the key of one that was le
   const { harness, engines } = await openGates(ATOMIC, 1);
   const [engine] = engines as [Engine];
   const start = (idempotencyKey: string | null) =>
-    startRun(engine, { ...WISH, workflowId: "ask", idempotencyKey }, "test");
+    startRun(engine, { ...RUN_REQUEST, workflowId: "ask", idempotencyKey }, "test");
   // Two of the keys get in, whichever they are. The others with these keys wait in line meanwhile.
   const keys = Array.from({ length: 80 }, (_, at) => "abcd"[at % 4] ?? null);
   const outcomes = await harness.run(Promise.all(keys.map(start)));
@@ -110,8 +110,8 @@ describe("a gate that stays shut", () => {
     const waitedMs = outcome.kind === "gate_unavailable" ? outcome.waitedMs : 0;
     expect(waitedMs).toBeGreaterThan(1_900);
     expect(waitedMs).toBeLessThanOrEqual(2_000);
-    expect([...harness.bench.net.store.rows(RUNS)]).toEqual([]);
-    expect([...harness.bench.net.store.rows(RUN_RESERVATIONS)]).toEqual([]);
+    expect([...harness.sim.net.store.rows(RUNS)]).toEqual([]);
+    expect([...harness.sim.net.store.rows(RUN_RESERVATIONS)]).toEqual([]);
     harness.crash("other");
     await harness.pass(10_000);
     expect(await harness.start(engine, "ask", { idempotencyKey: "k" })).toMatchObject({ kind: "started" });
@@ -161,15 +161,15 @@ describe("L25: a sub-workflow", () => {
     }
     await harness.pass(120_000);
     expect(openRuns(harness)).toEqual([]);
-    expect([...harness.bench.net.store.rows(RUNS)]).toHaveLength(2);
+    expect([...harness.sim.net.store.rows(RUNS)]).toHaveLength(2);
   });
 });
 
 test("the wait is measured by tenant and endpoint; who is not let in is counted with the reason", async () => {
   const { harness, engines } = await openGates(ATOMIC, 1);
-  const { engine, seen } = measured(engines[0]!);
+  const { engine, seen } = withRecordedMetrics(engines[0]!);
   const begin = (request: object, endpoint = "/api/v1/workflows/:id/runs") =>
-    startRun(engine, { ...WISH, workflowId: "ask", ...request }, endpoint);
+    startRun(engine, { ...RUN_REQUEST, workflowId: "ask", ...request }, endpoint);
   await harness.run(begin({ idempotencyKey: "k" }));
   await harness.run(begin({ idempotencyKey: "k" }));
   await harness.run(begin({ idempotencyKey: "k", input: 2 }));
@@ -179,7 +179,7 @@ test("the wait is measured by tenant and endpoint; who is not let in is counted 
   const store = around(engine.world.store, { commit: () => Promise.reject(new Error("away")) });
   const away = startRun(
     composeEngine({ ...engine, world: { ...engine.world, store } }),
-    { ...WISH, workflowId: "ask" },
+    { ...RUN_REQUEST, workflowId: "ask" },
     "cli",
   );
   await expect(harness.run(away)).rejects.toThrow("away");
@@ -196,7 +196,7 @@ async function openGates(strategy: string, count: number, settings: Partial<Sett
   const { limits, admission } = defaultSettings();
   const [kind, policy] = strategy.split(" ");
   const polled = { ...admission.polled, ...(policy === undefined ? {} : { policy: parsePolicy(policy) }) };
-  const harness = new RunPlant({
+  const harness = new RunHarness({
     limits: { ...limits, concurrentRunsMax: 2 },
     admission: { strategy: kind === "polled" ? "polled" : "atomic", polled },
     ...settings,
@@ -208,18 +208,18 @@ async function openGates(strategy: string, count: number, settings: Partial<Sett
 }
 
 function startMany(
-  harness: RunPlant,
+  harness: RunHarness,
   engines: readonly Engine[],
   count: number,
   org = "default",
 ): Promise<StartOutcome[]> {
-  const request = { ...WISH, org, workflowId: "ask" };
+  const request = { ...RUN_REQUEST, org, workflowId: "ask" };
   const starts = Array.from({ length: count }, (_, at) => startRun(engines[at % engines.length]!, request, "test"));
   return harness.run(Promise.all(starts));
 }
 
-const openRuns = (harness: RunPlant) =>
-  [...harness.bench.net.store.rows(RUNS)].filter(({ value }) => !isRunFinal(value.state));
+const openRuns = (harness: RunHarness) =>
+  [...harness.sim.net.store.rows(RUNS)].filter(({ value }) => !isRunFinal(value.state));
 const idIn = (outcome: StartOutcome) => (outcome.kind === "started" ? [outcome.runId] : []);
 
 function tally(outcomes: readonly StartOutcome[]): Record<string, number> {

@@ -8,7 +8,7 @@ import { rerun } from "../../../src/engine/intake/rerun-run.ts";
 import { type RunRequest, startRun } from "../../../src/engine/intake/start-run.ts";
 import { cancelRun } from "../../../src/engine/runs/control-run.ts";
 import { deleteWorkflow } from "../../../src/engine/runs/workflows.ts";
-import { RunPlant, WISH } from "../run-harness.ts";
+import { RunHarness, RUN_REQUEST } from "../run-harness.ts";
 
 const ASK = { id: "ask", steps: { ask: { type: "approval" } } };
 
@@ -22,8 +22,8 @@ describe.each(["atomic", "polled"] as const)("a key, %s", (strategy) => {
       const kinds = outcomes.map(({ kind }) => kind).sort();
       expect(kinds).toEqual([...Array(49).fill("replayed"), "started"]);
       expect(new Set(outcomes.map((outcome) => "runId" in outcome && outcome.runId)).size).toBe(1);
-      expect([...harness.bench.net.store.rows(RUNS)]).toHaveLength(1);
-      expect([...harness.bench.net.store.rows(JOBS)]).toHaveLength(1);
+      expect([...harness.sim.net.store.rows(RUNS)]).toHaveLength(1);
+      expect([...harness.sim.net.store.rows(JOBS)]).toHaveLength(1);
     },
   );
 
@@ -76,7 +76,7 @@ describe.each(["atomic", "polled"] as const)("a key, %s", (strategy) => {
     // Who asks, and in which trace, is no part of what is asked for.
     const same = { idempotencyKey: "k", input: 1, traceId: "t", submittedBy: "bob", traceparent: "p" };
     expect(await harness.start(engine, "ask", same)).toMatchObject({ kind: "replayed", runId });
-    expect([...harness.bench.net.store.rows(RUNS)]).toHaveLength(1);
+    expect([...harness.sim.net.store.rows(RUNS)]).toHaveLength(1);
   });
 });
 
@@ -112,7 +112,7 @@ test("a replay is answered when its workflow has been deleted, and when its run 
 });
 
 test("a key is free again when its time is over", async () => {
-  const harness = new RunPlant({ retention: { ...defaultSettings().retention, idempotencyMs: 30_000 } });
+  const harness = new RunHarness({ retention: { ...defaultSettings().retention, idempotencyMs: 30_000 } });
   const { engine } = await harness.control("c1");
   await harness.apply(engine, ASK);
   const first = await harness.started(engine, "ask", { idempotencyKey: "k" });
@@ -142,11 +142,11 @@ describe.each(["atomic", "polled"] as const)("L23, L24: a process dies while it 
       const { harness, engines } = await open(strategy, 1, 2);
       const doomed = composeEngine({ ...engines[0]!, world: dyingAt(harness, engines[0]!, fatal) });
       let isAnswered = false;
-      void startRun(doomed, { ...WISH, workflowId: "ask", idempotencyKey: "k" }, "test").then(() => {
+      void startRun(doomed, { ...RUN_REQUEST, workflowId: "ask", idempotencyKey: "k" }, "test").then(() => {
         isAnswered = true;
       });
       await harness.pass(1_000);
-      const { store } = harness.bench.net;
+      const { store } = harness.sim.net;
       const runs = [...store.rows(RUNS)].map(({ id }) => id);
       expect([...store.rows(RUN_RESERVATIONS)].map(({ value }) => value.runId)).toEqual(runs);
       expect([...store.rows(JOBS)].map(({ value }) => value.step?.runId)).toEqual(runs);
@@ -166,7 +166,7 @@ describe.each(["atomic", "polled"] as const)("L23, L24: a process dies while it 
 });
 
 /** The world of a process that dies with its n-th call to a server. */
-function dyingAt(harness: RunPlant, engine: Engine, fatal: number): Engine["world"] {
+function dyingAt(harness: RunHarness, engine: Engine, fatal: number): Engine["world"] {
   let calls = 0;
   const dying = <T extends object>(port: T): T =>
     new Proxy(port, {
@@ -186,7 +186,7 @@ function dyingAt(harness: RunPlant, engine: Engine, fatal: number): Engine["worl
 
 async function open(strategy: "atomic" | "polled", count: number, limit: number) {
   const { limits, admission } = defaultSettings();
-  const harness = new RunPlant({
+  const harness = new RunHarness({
     limits: { ...limits, concurrentRunsMax: limit },
     admission: { ...admission, strategy },
   });
@@ -197,9 +197,9 @@ async function open(strategy: "atomic" | "polled", count: number, limit: number)
 }
 
 const begin = (engine: Engine, request: Partial<RunRequest>) =>
-  startRun(engine, { ...WISH, workflowId: "ask", ...request }, "test");
+  startRun(engine, { ...RUN_REQUEST, workflowId: "ask", ...request }, "test");
 
-async function holdGate(harness: RunPlant): Promise<void> {
+async function holdGate(harness: RunHarness): Promise<void> {
   const request = { key: admissionLockOf("default"), org: "default", ttlMs: 10_000, waitMs: 0, owner: "other" };
   await harness.run(harness.engine("other").world.locks.acquire(request));
 }

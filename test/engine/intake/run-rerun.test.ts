@@ -4,13 +4,13 @@ import { rerun } from "../../../src/engine/intake/rerun-run.ts";
 import { redriveDeadLetter } from "../../../src/engine/maintenance/redrive.ts";
 import { dryRerun } from "../../../src/engine/observe/dry-rerun.ts";
 import { cancelRun } from "../../../src/engine/runs/control-run.ts";
-import { RunPlant } from "../run-harness.ts";
+import { RunHarness } from "../run-harness.ts";
 
 const ONCE = { retry: { max_retries: 0 } };
 const step = (facts: object = {}) => ({ topic: "demo.flaky", ...ONCE, ...facts });
 
 async function open() {
-  const harness = new RunPlant();
+  const harness = new RunHarness();
   const { engine } = await harness.control("c1");
   const broken = new Set<unknown>();
   const worked: unknown[] = [];
@@ -22,7 +22,7 @@ async function open() {
   return { harness, engine, broken, worked };
 }
 
-async function again(harness: RunPlant, engine: Engine, runId: string, fromStep: string): Promise<string> {
+async function again(harness: RunHarness, engine: Engine, runId: string, fromStep: string): Promise<string> {
   const request = { org: "default", runId, fromStep, by: "bob", idempotencyKey: null };
   const outcome = await harness.run(rerun(engine, request));
   if (outcome.kind !== "started") throw new Error(JSON.stringify(outcome));

@@ -123,7 +123,7 @@ function openSlots() {
     },
   });
   const engine: Engine = { ...inner, world: { ...inner.world, log, metrics } };
-  const { store } = harness.bench.net;
+  const { store } = harness.sim.net;
   let made = 0;
   const write = <T>(table: Table<T>, before: T | null, after: T | null) => {
     const id = `id-${made++}`;

@@ -15,7 +15,7 @@ import { Harness, idOf } from "../harness.ts";
 const request = (id: string) => ({ org: "default", id, by: "alice" });
 /** A result for a job that nobody knows. */
 const ofNobody = (id: string) => ({ ...request(id), org: "*" });
-const letterOf = (harness: Harness, id: string) => harness.bench.net.store.load(DEAD_LETTERS, id);
+const letterOf = (harness: Harness, id: string) => harness.sim.net.store.load(DEAD_LETTERS, id);
 
 /** A worker that fails for good until it is mended. */
 async function broken(harness: Harness) {
@@ -126,7 +126,7 @@ describe("retrying the dead letter of a job", () => {
     await broken(harness);
     const id = idOf(await harness.admit(engine, { topic: "t" }));
     await harness.pass(1_000);
-    const found = harness.bench.net.store.load(JOBS, id);
+    const found = harness.sim.net.store.load(JOBS, id);
     const change = { org: "default", atMs: 0, guards: [], sends: [], watch: [] };
     await harness.run(engine.world.store.commit({ ...change, puts: [put(JOBS, id, found, null)] }));
     expect(await harness.run(redriveDeadLetter(engine, request(id)))).toEqual({ kind: "job_gone", jobId: id });
@@ -174,7 +174,7 @@ describe("the dead letter of a message", () => {
     await harness.pass(1_000);
     expect(seen).toEqual([packet]);
     expect(letterOf(harness, id)).toBeNull();
-    expect(harness.bench.net.store.load(RETRY_STATES, "job/j1")).toBeNull();
+    expect(harness.sim.net.store.load(RETRY_STATES, "job/j1")).toBeNull();
   });
 
   test("that is no packet stays where it is, and says why; it can be dropped", async () => {

@@ -28,7 +28,7 @@ function parkMany(harness: Harness, count: number, dueMs: (index: number) => num
       parkedMs: 0,
       dueMs: dueMs(index),
     } as const;
-    harness.bench.net.store.commit({
+    harness.sim.net.store.commit({
       org: "o",
       atMs: 0,
       puts: [put(PARKED, `p${index}`, null, parked)],
@@ -135,7 +135,7 @@ test("a job whose removal does not count keeps its payloads; one that is removed
   const ptr = input.kind === "pointer" ? input.ptr : "";
   await harness.pass(retention.jobsMs + 1_000);
   const { store, blobs } = engine.world;
-  const found = harness.bench.net.store.load(JOBS, id);
+  const found = harness.sim.net.store.load(JOBS, id);
   const due = { ...found, table: JOBS.name, dueMs: found?.value.dueMs } as Due;
   const stale = async () => ({ kind: "stale", table: JOBS.name, id });
   await harness.run(
@@ -143,7 +143,7 @@ test("a job whose removal does not count keeps its payloads; one that is removed
   );
   expect(await harness.run(blobs.get(ptr))).not.toBeNull();
   await harness.run(onDue(engine, due));
-  expect(harness.bench.net.store.load(JOBS, id)).toBeNull();
+  expect(harness.sim.net.store.load(JOBS, id)).toBeNull();
   expect(await harness.run(blobs.get(ptr))).toBeNull();
 });
 
@@ -175,7 +175,7 @@ test("L40: one message that cannot be sent does not keep the others in the outbo
     body: { kind: "alert", level: "l", message: "m" },
   } as const;
   const sends = ["bad", "good"].map((id) => ({ id, subject: RESULT, packet }));
-  harness.bench.net.store.commit({ org: "o", atMs: nowMs - 60_000, puts: [], guards: [], sends, watch: [] });
+  harness.sim.net.store.commit({ org: "o", atMs: nowMs - 60_000, puts: [], guards: [], sends, watch: [] });
   const { bus } = engine.world;
   const publish = (message: { id: string }) =>
     message.id === "bad" ? Promise.reject(new Error("unreadable")) : bus.publish(message as never);
@@ -192,7 +192,7 @@ test("sweepers that were held up together do not sweep at the same instants ever
     const engine = harness.engine(name);
     const times: number[] = [];
     const due = (query: Parameters<typeof engine.world.store.due>[0]) => {
-      times.push(harness.bench.net.timeline.nowMs);
+      times.push(harness.sim.net.timeline.nowMs);
       return engine.world.store.due(query);
     };
     new Sweeper(

@@ -78,8 +78,8 @@ describe("after its retention", () => {
     await harness.pass(61_000);
     expect(await harness.job("j1")).toMatchObject({ state: "TIMEOUT" });
     await harness.pass(70_000);
-    expect(harness.bench.net.store.load(JOBS, "j1")).toBeNull();
-    expect(harness.bench.net.store.load(DEAD_LETTERS, "j1")).toBeNull();
+    expect(harness.sim.net.store.load(JOBS, "j1")).toBeNull();
+    expect(harness.sim.net.store.load(DEAD_LETTERS, "j1")).toBeNull();
     for (const key of ["ctx:j1", input.kind === "pointer" ? input.ptr : ""]) {
       expect(await harness.run(blobs.get(key))).toBeNull();
     }
@@ -106,7 +106,7 @@ describe("after its retention", () => {
     const packet = { traceId: "t", senderId: "w2", createdAtMs: 0, body };
     await harness.run(bus.publish({ id: "late", subject: RESULT, packet }));
     await harness.pass(130_000);
-    expect(harness.bench.net.store.load(JOBS, "j1")).toBeNull();
+    expect(harness.sim.net.store.load(JOBS, "j1")).toBeNull();
     for (const key of ["res:j1", "ctx:j1"]) expect(await harness.run(blobs.get(key))).toBeNull();
   });
 });

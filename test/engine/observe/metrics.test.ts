@@ -15,7 +15,7 @@ import type { Labels, Metrics } from "../../../src/ports/metrics.ts";
 import { around } from "../../../src/sim/mutants/decorators.ts";
 import { leaseOf } from "../../contract/locks/locks.subject.ts";
 import { Harness } from "../harness.ts";
-import { RunPlant } from "../run-harness.ts";
+import { RunHarness } from "../run-harness.ts";
 
 /** Figures by name and labels, as they were left. */
 function measured(engine: Engine): { readonly engine: Engine; readonly seen: Map<string, number> } {
@@ -32,7 +32,7 @@ function measured(engine: Engine): { readonly engine: Engine; readonly seen: Map
 
 test("counts only the run lock in the baseline figures, not admission polls or job locks", async () => {
   const { admission } = defaultSettings();
-  const harness = new RunPlant({ admission: { ...admission, strategy: "polled" } });
+  const harness = new RunHarness({ admission: { ...admission, strategy: "polled" } });
   const metrics = promMetrics();
   const plain = harness.engine("c1");
   const engine = composeEngine({ ...plain, world: { ...plain.world, metrics } });
@@ -42,7 +42,7 @@ test("counts only the run lock in the baseline figures, not admission polls or j
   const ask = { org: "default", ttlMs: 30_000, owner: "b" };
   const holdForOneSecond = async (key: string) => {
     const lease = leaseOf(await harness.run(harness.engine("b").world.locks.acquire({ key, waitMs: 0, ...ask })));
-    harness.bench.net.timeline.post(1_000, () => void lease.release());
+    harness.sim.net.timeline.post(1_000, () => void lease.release());
   };
   await holdForOneSecond(admissionLockOf("default"));
   const id = await harness.started(engine, "one");

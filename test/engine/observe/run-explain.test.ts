@@ -5,9 +5,9 @@ import { explainRun } from "../../../src/engine/observe/explain-run.ts";
 import { valueIn } from "../../../src/engine/payloads.ts";
 import { NOTIFY_CODE } from "../../../src/engine/runs/commit-effects.ts";
 import { EVENTS } from "../../../src/protocol/subjects.ts";
-import { RunPlant } from "../run-harness.ts";
+import { RunHarness } from "../run-harness.ts";
 
-async function waitsOf(harness: RunPlant, engine: Engine, runId: string) {
+async function waitsOf(harness: RunHarness, engine: Engine, runId: string) {
   const explained = await harness.run(explainRun(engine, { org: "default", runId }));
   if (explained.kind !== "explained") throw new Error(explained.kind);
   return explained.lines;
@@ -15,7 +15,7 @@ async function waitsOf(harness: RunPlant, engine: Engine, runId: string) {
 
 describe("a `for_each` whose children are open is explained by the first of them", () => {
   test("nobody works for its topic", async () => {
-    const harness = new RunPlant();
+    const harness = new RunHarness();
     const { engine } = await harness.control("c1");
     await harness.apply(engine, { id: "f", steps: { each: { topic: "demo.nobody", for_each: "[1, 2, 3]" } } });
     const id = await harness.started(engine, "f");
@@ -28,7 +28,7 @@ describe("a `for_each` whose children are open is explained by the first of them
   });
 
   test("people have to decide", async () => {
-    const harness = new RunPlant();
+    const harness = new RunHarness();
     const { engine } = await harness.control("c1");
     await harness.apply(engine, { id: "f", steps: { each: { type: "approval", for_each: "[1, 2]" } } });
     const id = await harness.started(engine, "f");
@@ -47,7 +47,7 @@ describe("a dry run tells of a step that would fail, whatever the others do", ()
     later: { topic: "t", input: "${steps.fine.output.x}", depends_on: ["fine"] },
   };
   test("its input cannot be made, or does not match its schema", async () => {
-    const harness = new RunPlant();
+    const harness = new RunHarness();
     const { engine } = await harness.control("c1");
     await harness.apply(engine, { id: "d", steps });
     const input = { amount: "ten" };
@@ -63,7 +63,7 @@ describe("a dry run tells of a step that would fail, whatever the others do", ()
 });
 
 test("a `notify` of a very long message is told of with its beginning; its output has all of it", async () => {
-  const harness = new RunPlant();
+  const harness = new RunHarness();
   const { engine } = await harness.control("c1");
   const told: number[] = [];
   await harness.run(

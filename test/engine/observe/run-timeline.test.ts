@@ -1,13 +1,13 @@
 import { expect, test } from "vitest";
 import { cancelRun } from "../../../src/engine/runs/control-run.ts";
-import { RunPlant } from "../run-harness.ts";
+import { RunHarness } from "../run-harness.ts";
 
 /** What happened to what, and because of which line. */
-const told = (harness: RunPlant, id: string) =>
+const told = (harness: RunHarness, id: string) =>
   harness.runOf(id).lines.map(({ event, stepId = "", cause }) => `${event} ${stepId} ${cause ?? "-"}`);
 
 test("a step has begun before it says anything, and the run ends because of its last step", async () => {
-  const harness = new RunPlant();
+  const harness = new RunHarness();
   const { engine } = await harness.control("c1");
   await harness.apply(engine, {
     id: "say",
@@ -38,7 +38,7 @@ test("a step has begun before it says anything, and the run ends because of its 
 });
 
 test("what ends a run before its time is the cause of all that stops with it, and of its end", async () => {
-  const harness = new RunPlant();
+  const harness = new RunHarness();
   const { engine } = await harness.control("c1");
   const each = { type: "approval", for_each: "[1, 2, 3]" };
   await harness.apply(engine, { id: "ask", steps: { ask: { type: "approval" }, each } });
@@ -56,7 +56,7 @@ test("what ends a run before its time is the cause of all that stops with it, an
 });
 
 test("a run that a step fails ends because of that step", async () => {
-  const harness = new RunPlant();
+  const harness = new RunHarness();
   const { engine } = await harness.control("c1");
   await harness.apply(engine, { id: "no", steps: { a: { topic: "danger.x" } } });
   const id = await harness.started(engine, "no");

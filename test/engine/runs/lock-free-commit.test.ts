@@ -8,7 +8,7 @@ import { pauseRun } from "../../../src/engine/runs/control-run.ts";
 import { runLockKey } from "../../../src/engine/runs/run-lock.ts";
 import type { LockLease } from "../../../src/ports/locks.ts";
 import { leaseOf } from "../../contract/locks/locks.subject.ts";
-import { RunPlant } from "../run-harness.ts";
+import { RunHarness } from "../run-harness.ts";
 
 const CHAIN = {
   id: "chain",
@@ -33,7 +33,7 @@ describe("a process that is alone with its runs", () => {
       expect(state).toBe("SUCCEEDED");
       expect(lock).toEqual({
         holder: "c1",
-        fence: harness.bench.net.store.fenceOf(RUNS.name, id),
+        fence: harness.sim.net.store.fenceOf(RUNS.name, id),
         waitedMs: 0,
         attempts: 1,
       });
@@ -86,7 +86,7 @@ describe("a process that is alone with its runs", () => {
 
   test("has waited since a result was first turned away, also where that comes through in a moment", async () => {
     const { harness, engine, id, writes } = await atTheGate();
-    const found = harness.bench.net.store.load(JOBS, `${id}:b@1`);
+    const found = harness.sim.net.store.load(JOBS, `${id}:b@1`);
     if (!found) throw new Error("no job");
     const busy = { count: 3, sinceMs: engine.world.clock.now() - 4_000, lastDelayMs: 500 };
     await harness.run(settleJob(engine, found, { ...found.value, state: "SUCCEEDED" }, [], { busy }));
@@ -126,7 +126,7 @@ interface Write {
 
 /** One control process that has had a run, so that fences are drawn; who asks for locks and writes runs from now on. */
 async function alone(settings: Partial<Settings> = {}) {
-  const harness = new RunPlant(settings);
+  const harness = new RunHarness(settings);
   const { engine } = await harness.control("c1");
   let open = () => {};
   const opened = new Promise<void>((resolve) => (open = resolve));
@@ -135,7 +135,7 @@ async function alone(settings: Partial<Settings> = {}) {
   for (const document of [CHAIN, ONE, FAN]) await harness.apply(engine, document);
   await harness.started(engine, "one");
   await harness.pass(5_000);
-  const { net } = harness.bench;
+  const { net } = harness.sim;
   const writes: Write[] = [];
   net.onCommit = (process, { puts, guards }, { kind }) => {
     const isLockFree = guards.some((guard) => guard.kind === "free");

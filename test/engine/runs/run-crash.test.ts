@@ -7,7 +7,7 @@ import { startRun } from "../../../src/engine/intake/start-run.ts";
 import { redriveDeadLetter } from "../../../src/engine/maintenance/redrive.ts";
 import { cancelRun } from "../../../src/engine/runs/control-run.ts";
 import { approve } from "../../../src/engine/safety/approve-job.ts";
-import { RunPlant, WISH } from "../run-harness.ts";
+import { RunHarness, RUN_REQUEST } from "../run-harness.ts";
 
 const worker = (topic: string, facts: object = {}) => ({ topic, ...facts });
 
@@ -37,14 +37,14 @@ describe.each(["local", "remote"] as const)("kernel %s", (safety) => {
     for (let fatal = 0; ; fatal++) {
       const { harness, engine } = await open(safety);
       let commits = 0;
-      harness.bench.net.onCommit = (by, _, committed) => {
+      harness.sim.net.onCommit = (by, _, committed) => {
         if (by.name !== "c1" || committed.kind !== "committed") return;
         commits += 1;
         if (commits === fatal) harness.crash("c1");
       };
       const begun = startRun(
         engine,
-        { ...WISH, workflowId: "all", input: { items: [1, 2, 3] }, idempotencyKey: "k" },
+        { ...RUN_REQUEST, workflowId: "all", input: { items: [1, 2, 3] }, idempotencyKey: "k" },
         "t",
       );
       void begun.catch(() => {});
@@ -68,7 +68,7 @@ describe.each(["local", "remote"] as const)("kernel %s", (safety) => {
 });
 
 test("20 approvals of one run, given in three processes at once, each count once", async () => {
-  const harness = new RunPlant();
+  const harness = new RunHarness();
   const engines: Engine[] = [];
   for (const name of ["c1", "c2", "c3"]) engines.push((await harness.control(name)).engine);
   const items = Array.from({ length: 20 }, (_, at) => at);
@@ -86,7 +86,7 @@ test("20 approvals of one run, given in three processes at once, each count once
 });
 
 test("L25: a run that lives on with its dead letter needs a slot, like one that starts", async () => {
-  const harness = new RunPlant({ limits: { ...defaultSettings().limits, concurrentRunsMax: 1 } });
+  const harness = new RunHarness({ limits: { ...defaultSettings().limits, concurrentRunsMax: 1 } });
   const { engine } = await harness.control("c1");
   let isBroken = true;
   await harness.worker("w", ["demo.bad"], async () => {
@@ -108,22 +108,22 @@ test("L25: a run that lives on with its dead letter needs a slot, like one that 
   });
   expect(harness.runOf(id).state).toBe("FAILED");
   await harness.run(cancelRun(engine, { org: "default", runId: other, by: "bob", why: "enough" }));
-  const both = [redriveDeadLetter(engine, deadLetter), startRun(engine, { ...WISH, workflowId: "ask" }, "test")];
+  const both = [redriveDeadLetter(engine, deadLetter), startRun(engine, { ...RUN_REQUEST, workflowId: "ask" }, "test")];
   const outcomes = await harness.run(Promise.all(both));
   expect(outcomes.filter(({ kind }) => kind === "full")).toHaveLength(1);
-  expect(harness.bench.net.store.count(RUNS_GROUP, "default")).toBe(1);
+  expect(harness.sim.net.store.count(RUNS_GROUP, "default")).toBe(1);
 });
 
 test("children that are sub-workflows take turns at the slots that are left", async () => {
-  const harness = new RunPlant({ limits: { ...defaultSettings().limits, concurrentRunsMax: 3 } });
+  const harness = new RunHarness({ limits: { ...defaultSettings().limits, concurrentRunsMax: 3 } });
   const { engine } = await harness.control("c1");
   await harness.worker("w1", ["demo.echo"], async ({ input }) => input);
   await harness.apply(engine, INNER);
   const sub = { type: "subworkflow", workflow: "inner", for_each: "${[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]}" };
   await harness.apply(engine, { id: "many", steps: { sub } });
   let openMax = 0;
-  harness.bench.net.onCommit = () => {
-    openMax = Math.max(openMax, harness.bench.net.store.count(RUNS_GROUP, "default"));
+  harness.sim.net.onCommit = () => {
+    openMax = Math.max(openMax, harness.sim.net.store.count(RUNS_GROUP, "default"));
   };
   const id = await harness.started(engine, "many");
   await harness.pass(300_000);
@@ -133,7 +133,7 @@ test("children that are sub-workflows take turns at the slots that are left", as
 });
 
 async function open(safety: "local" | "remote") {
-  const harness = new RunPlant();
+  const harness = new RunHarness();
   const { engine } = await harness.control("c1", safety);
   await harness.worker("echo", ["demo.echo"], async ({ input }) => input);
   await harness.worker("bad", ["demo.bad"], async () => {
@@ -145,7 +145,7 @@ async function open(safety: "local" | "remote") {
 }
 
 /** Asked for again under its key by somebody who does not know what became of the first wish. */
-async function settledRun(harness: RunPlant, engine: Engine): Promise<string> {
+async function settledRun(harness: RunHarness, engine: Engine): Promise<string> {
   const request = { input: { items: [1, 2, 3] }, idempotencyKey: "k" };
   const outcome = await harness.start(engine, "all", request);
   if (outcome.kind !== "started" && outcome.kind !== "replayed") throw new Error(outcome.kind);
@@ -153,8 +153,8 @@ async function settledRun(harness: RunPlant, engine: Engine): Promise<string> {
   return outcome.runId;
 }
 
-function left(harness: RunPlant) {
-  const { store } = harness.bench.net;
+function left(harness: RunHarness) {
+  const { store } = harness.sim.net;
   return {
     runs: [...store.rows(RUNS)].filter(({ value }) => !isRunFinal(value.state)).map(({ id }) => id),
     jobs: [...store.rows(JOBS)].filter(({ value }) => !isFinal(value.state)).map(({ id }) => id),

@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
 import { rerun } from "../../../src/engine/intake/rerun-run.ts";
-import { RunPlant } from "../run-harness.ts";
+import { RunHarness } from "../run-harness.ts";
 
 async function open() {
-  const harness = new RunPlant();
+  const harness = new RunHarness();
   const { engine } = await harness.control("c1");
   const broken = new Set<unknown>();
   const worked: unknown[] = [];

@@ -3,7 +3,7 @@ import { defaultSettings } from "../../../src/config/config.ts";
 import { JOBS, type JobState } from "../../../src/core/model/job.ts";
 import { RUNS, RUNS_GROUP, type Run } from "../../../src/core/model/run.ts";
 import { cancelRun, pauseRun, resumeRun } from "../../../src/engine/runs/control-run.ts";
-import { RunPlant } from "../run-harness.ts";
+import { RunHarness } from "../run-harness.ts";
 
 const range = (count: number) => ({ items: Array.from({ length: count }, (_, index) => index) });
 const fan = (facts: object, workflow: object = {}) => ({
@@ -20,7 +20,7 @@ async function fanned(
   processes = 1,
 ) {
   const { dispatch } = defaultSettings();
-  const harness = new RunPlant({ dispatch: { ...dispatch, windowMax: 10_000, deadlineMs: 3_600_000 } });
+  const harness = new RunHarness({ dispatch: { ...dispatch, windowMax: 10_000, deadlineMs: 3_600_000 } });
   const { engine } = await harness.control("c1");
   for (let at = 2; at <= processes; at++) await harness.control(`c${at}`);
   const told = new Set<number>();
@@ -38,7 +38,7 @@ async function fanned(
   await harness.apply(engine, workflow);
   const states: Run["state"][] = [];
   let putsMax = 0;
-  harness.bench.net.onCommit = (_, change, committed) => {
+  harness.sim.net.onCommit = (_, change, committed) => {
     if (committed.kind !== "committed") return;
     putsMax = Math.max(putsMax, change.puts.length);
     for (const { table, value } of change.puts) if (table === RUNS.name) states.push((value as Run).state);
@@ -47,9 +47,9 @@ async function fanned(
   return { harness, engine, id, told, worked, states, putsMax: () => putsMax };
 }
 
-const jobStates = (harness: RunPlant): Partial<Record<JobState, number>> => {
+const jobStates = (harness: RunHarness): Partial<Record<JobState, number>> => {
   const counts: Partial<Record<JobState, number>> = {};
-  for (const { value } of harness.bench.net.store.rows(JOBS)) counts[value.state] = (counts[value.state] ?? 0) + 1;
+  for (const { value } of harness.sim.net.store.rows(JOBS)) counts[value.state] = (counts[value.state] ?? 0) + 1;
   return counts;
 };
 const who = (runId: string) => ({ org: "default", runId, by: "bob", why: "enough" });
@@ -68,20 +68,20 @@ describe("many open children", () => {
     expect(told.size).toBe(1_000);
     expect(putsMax()).toBeLessThan(600);
     expect(states.filter((state) => state === "ENDING").length).toBeGreaterThan(2);
-    expect(harness.bench.net.store.count(RUNS_GROUP, "default")).toBe(0);
+    expect(harness.sim.net.store.count(RUNS_GROUP, "default")).toBe(0);
   });
 
   test("one whose process dies while it is ending is ended by another", async () => {
     const { harness, engine, id, told } = await fanned(1_000, () => "never", fan({}));
     await harness.pass(30_000);
-    harness.bench.net.onCommit = (by, change) => {
+    harness.sim.net.onCommit = (by, change) => {
       const ends = change.puts.some(({ table, value }) => table === RUNS.name && (value as Run).state === "ENDING");
       if (by.name === "c1" && ends) harness.crash("c1");
     };
     void cancelRun(engine, who(id));
     await harness.pass(1_000);
     expect(harness.runOf(id).state).toBe("ENDING");
-    expect(harness.bench.net.store.count(RUNS_GROUP, "default")).toBe(1);
+    expect(harness.sim.net.store.count(RUNS_GROUP, "default")).toBe(1);
     await harness.control("c2");
     await harness.pass(30_000);
     expect(harness.runOf(id).state).toBe("CANCELLED");
@@ -132,7 +132,7 @@ describe("many open children", () => {
 
   test("paused, no further child is made; those that are out end and are counted; resumed, the rest follow", async () => {
     const open: (() => void)[] = [];
-    const harness = new RunPlant();
+    const harness = new RunHarness();
     const { engine } = await harness.control("c1");
     const handle = () => new Promise<void>((resolve) => void open.push(resolve));
     await harness.worker("w1", ["demo.fan"], handle, 100, { extendsForMs: 3_600_000 });
@@ -166,7 +166,7 @@ describe("many open children", () => {
 });
 
 test("people who want different things at once are each told what became of the run", async () => {
-  const harness = new RunPlant();
+  const harness = new RunHarness();
   const engines = [(await harness.control("c1")).engine, (await harness.control("c2")).engine] as const;
   await harness.apply(engines[0], { id: "ask", steps: { ask: { type: "approval" } } });
   const id = await harness.started(engines[0], "ask");
@@ -185,7 +185,7 @@ test("people who want different things at once are each told what became of the 
 });
 
 test("a paused run whose last step has ended concludes when it is resumed", async () => {
-  const harness = new RunPlant();
+  const harness = new RunHarness();
   const { engine } = await harness.control("c1");
   await harness.apply(engine, { id: "wait", steps: { wait: { type: "delay", delay_sec: 2 } } });
   const id = await harness.started(engine, "wait");

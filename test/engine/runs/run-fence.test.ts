@@ -3,12 +3,12 @@ import type { Payload } from "../../../src/core/model/job.ts";
 import { approve, reject } from "../../../src/engine/safety/approve-job.ts";
 import type { Blobs } from "../../../src/ports/blobs.ts";
 import { around } from "../../../src/sim/mutants/decorators.ts";
-import { RunPlant } from "../run-harness.ts";
+import { RunHarness } from "../run-harness.ts";
 
 const STATE = "${steps.ask.state}";
 
 test("who has lost the run's lock cannot touch what the run points at", async () => {
-  const harness = new RunPlant();
+  const harness = new RunHarness();
   const { engine } = await harness.control("c1");
   const { engine: other } = await harness.control("c2");
   await harness.apply(engine, {
@@ -57,7 +57,7 @@ function holding(blobs: Blobs) {
   return { blobs: around(blobs, { put }), held: () => held, open };
 }
 
-function endOf(harness: RunPlant, payload: Payload): string {
+function endOf(harness: RunHarness, payload: Payload): string {
   if (payload.kind !== "pointer") throw new Error("it is not large");
-  return new TextDecoder().decode(harness.bench.net.blobs.get(payload.ptr)?.bytes).slice(-9);
+  return new TextDecoder().decode(harness.sim.net.blobs.get(payload.ptr)?.bytes).slice(-9);
 }

@@ -5,11 +5,11 @@ import { versionKey, WORKFLOW_VERSIONS } from "../../../src/core/model/workflow.
 import type { Engine } from "../../../src/engine/engine.ts";
 import { pauseRun } from "../../../src/engine/runs/control-run.ts";
 import { put } from "../../../src/ports/store.ts";
-import { RunPlant } from "../run-harness.ts";
+import { RunHarness } from "../run-harness.ts";
 
 describe("a run whose definition is gone", () => {
   test("ends, says why and gives its slot back; the job that was out ends without it (L37)", async () => {
-    const harness = new RunPlant();
+    const harness = new RunHarness();
     const { engine } = await harness.control("c1");
     let release = () => {};
     const opened = new Promise<void>((resolve) => (release = resolve));
@@ -31,32 +31,32 @@ describe("a run whose definition is gone", () => {
   });
 
   test("takes the runs with it that its steps wait for: each of them has a slot", async () => {
-    const harness = new RunPlant();
+    const harness = new RunHarness();
     const { engine } = await harness.control("c1");
     const sub = { type: "subworkflow", workflow: "inner" };
     await harness.apply(engine, { id: "inner", steps: { ask: { type: "approval" } } });
     await harness.apply(engine, { id: "outer", steps: { one: sub, each: { ...sub, for_each: "[1, 2, 3]" } } });
     const id = await harness.started(engine, "outer");
     await harness.pass(1_000);
-    expect(harness.bench.net.store.count(RUNS_GROUP, "default")).toBe(5);
+    expect(harness.sim.net.store.count(RUNS_GROUP, "default")).toBe(5);
     await removeDefinition(harness, engine, "outer");
     harness.crash("c1");
     const { engine: second } = await harness.control("c2"); // It has never seen the definition.
     await harness.run(pauseRun(second, { org: "default", runId: id, by: "bob", why: "a word about it" }));
     expect(harness.runOf(id)).toMatchObject({ state: "FAILED", error: { name: "DefinitionGone" } });
     await harness.pass(10_000);
-    expect(harness.bench.net.store.count(RUNS_GROUP, "default")).toBe(0);
-    const jobs = [...harness.bench.net.store.rows(JOBS)].map(({ value }) => value.state);
+    expect(harness.sim.net.store.count(RUNS_GROUP, "default")).toBe(0);
+    const jobs = [...harness.sim.net.store.rows(JOBS)].map(({ value }) => value.state);
     expect(new Set(jobs)).toEqual(new Set(["CANCELLED"]));
   });
 
   test("10,000 items of which none can be made end the step in bounded commits", async () => {
-    const harness = new RunPlant();
+    const harness = new RunHarness();
     const { engine } = await harness.control("c1");
     const each = { topic: "demo.echo", for_each: "${input}", input: "${item.missing}", failure: "wait_all" };
     await harness.apply(engine, { id: "none", steps: { each } });
     let commits = 0;
-    harness.bench.net.onCommit = () => void commits++;
+    harness.sim.net.onCommit = () => void commits++;
     const id = await harness.started(engine, "none", { input: Array.from({ length: 2_000 }, () => ({})) });
     await harness.pass(30_000);
     expect(harness.runOf(id)).toMatchObject({ state: "FAILED", error: { name: "ExpressionFailed" } });
@@ -66,7 +66,7 @@ describe("a run whose definition is gone", () => {
 });
 
 /** As a hand would: nobody deletes what a run is made of. */
-async function removeDefinition(harness: RunPlant, engine: Engine, workflowId: string): Promise<void> {
+async function removeDefinition(harness: RunHarness, engine: Engine, workflowId: string): Promise<void> {
   const { store, clock } = engine.world;
   const key = versionKey("default", workflowId, 1);
   const puts = [put(WORKFLOW_VERSIONS, key, await harness.run(store.load(WORKFLOW_VERSIONS, key)), null)];

@@ -5,11 +5,11 @@ import { redriveDeadLetter } from "../../../src/engine/maintenance/redrive.ts";
 import { explainRun } from "../../../src/engine/observe/explain-run.ts";
 import { cancelRun, pauseRun } from "../../../src/engine/runs/control-run.ts";
 import type { WorkItem } from "../../../src/worker/worker.ts";
-import { RunPlant } from "../run-harness.ts";
+import { RunHarness } from "../run-harness.ts";
 
 /** A list of four, one at a time unless it is said otherwise. Work takes 8 s an item, and some of it fails at first. */
 async function begin(facts: object) {
-  const harness = new RunPlant();
+  const harness = new RunHarness();
   const { engine } = await harness.control("c1");
   const { clock } = engine.world;
   const after8s = () => new Promise((resolve) => clock.after(8_000, () => resolve("ok")));
@@ -24,7 +24,7 @@ async function begin(facts: object) {
 
 /** Two branches that nobody is done with by then, and one that is done at once. */
 async function beginParallel(facts: object, branches: object = {}) {
-  const harness = new RunPlant();
+  const harness = new RunHarness();
   const { engine } = await harness.control("c1");
   const told: string[] = [];
   const hang = ({ signal }: WorkItem) => {
@@ -43,8 +43,8 @@ async function beginParallel(facts: object, branches: object = {}) {
   return { harness, engine, told, id: await harness.started(engine, "p") };
 }
 
-const openJobs = (harness: RunPlant) =>
-  [...harness.bench.net.store.rows(JOBS)].filter(({ value }) => !isFinal(value.state)).map(({ id }) => id);
+const openJobs = (harness: RunHarness) =>
+  [...harness.sim.net.store.rows(JOBS)].filter(({ value }) => !isFinal(value.state)).map(({ id }) => id);
 
 const SLOW = { topic: "demo.slow" };
 const ASK = { type: "approval" };
@@ -79,7 +79,7 @@ describe("the time of a list", () => {
     const { harness, id } = await begin({ ...ASK, failure, max_parallel });
     await harness.pass(25_000);
     expect(harness.states(id)).toEqual({ each: "TIMEOUT" });
-    const open = [...harness.bench.net.store.rows(JOBS)].filter(({ value }) => value.state === "APPROVAL_REQUIRED");
+    const open = [...harness.sim.net.store.rows(JOBS)].filter(({ value }) => value.state === "APPROVAL_REQUIRED");
     expect(open).toEqual([]);
   });
 
@@ -176,7 +176,7 @@ describe("the time of a `parallel` step", () => {
   });
 
   test("begins anew with a branch that lives again", async () => {
-    const harness = new RunPlant();
+    const harness = new RunHarness();
     const { engine } = await harness.control("c1");
     let isBroken = true;
     const after8s = () => new Promise<void>((resolve) => engine.world.clock.after(8_000, resolve));
@@ -196,7 +196,7 @@ describe("the time of a `parallel` step", () => {
 });
 
 test("a step that takes no time is always done in its own", async () => {
-  const harness = new RunPlant();
+  const harness = new RunHarness();
   const { engine } = await harness.control("c1");
   const soon = { timeout_sec: 0.001 };
   const steps = {

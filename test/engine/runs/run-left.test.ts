@@ -4,11 +4,11 @@ import { cancelOwnJob } from "../../../src/engine/dispatch/cancel-job.ts";
 import type { Engine } from "../../../src/engine/engine.ts";
 import { redriveDeadLetter } from "../../../src/engine/maintenance/redrive.ts";
 import { runLockKey } from "../../../src/engine/runs/run-lock.ts";
-import { RunPlant } from "../run-harness.ts";
+import { RunHarness } from "../run-harness.ts";
 
 /** A run whose one step waits for another run, in which people are asked for something. */
 async function openOuter(facts: object = {}) {
-  const harness = new RunPlant();
+  const harness = new RunHarness();
   const { engine } = await harness.control("c1");
   await harness.apply(engine, { id: "inner", steps: { ask: { type: "approval" } } });
   await harness.apply(engine, { id: "outer", steps: { sub: { type: "subworkflow", workflow: "inner", ...facts } } });
@@ -17,11 +17,11 @@ async function openOuter(facts: object = {}) {
   return { harness, engine, id, jobId: `${id}:sub@1`, inner: await subRunOf(harness, `${id}:sub@1`) };
 }
 
-const subRunOf = async (harness: RunPlant, jobId: string): Promise<string> =>
+const subRunOf = async (harness: RunHarness, jobId: string): Promise<string> =>
   (await harness.job(jobId)).step?.subRunId ?? "";
 
-const openRuns = (harness: RunPlant): string[] =>
-  [...harness.bench.net.store.rows(RUNS)].filter(({ value }) => !isRunFinal(value.state)).map(({ id }) => id);
+const openRuns = (harness: RunHarness): string[] =>
+  [...harness.sim.net.store.rows(RUNS)].filter(({ value }) => !isRunFinal(value.state)).map(({ id }) => id);
 
 const retry = (engine: Engine, id: string) => redriveDeadLetter(engine, { org: "default", id, by: "bob" });
 
@@ -43,7 +43,7 @@ describe("a sub-run that nobody waits for any more", () => {
     expect(now).not.toBe(inner);
     expect(harness.runOf(inner).state).toBe("CANCELLED");
     expect(openRuns(harness).sort()).toEqual([id, now].sort());
-    expect(harness.bench.net.store.count(RUNS_GROUP, "default")).toBe(2);
+    expect(harness.sim.net.store.count(RUNS_GROUP, "default")).toBe(2);
   });
 
   test("because its step was cancelled is stopped at once, not when the sweeper comes", async () => {

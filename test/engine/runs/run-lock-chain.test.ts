@@ -8,7 +8,7 @@ import { approve } from "../../../src/engine/safety/approve-job.ts";
 import type { Clock } from "../../../src/ports/clock.ts";
 import type { World } from "../../../src/ports/world.ts";
 import { around, withHandler } from "../../../src/sim/mutants/decorators.ts";
-import { RunPlant } from "../run-harness.ts";
+import { RunHarness } from "../run-harness.ts";
 
 /**
  * L13: what holds a lock and asks for it again is told that it is busy, and its work is dropped. Every call chain (a message,
@@ -54,7 +54,7 @@ class Chains {
 const ONCE = { retry: { max_retries: 0 } };
 
 test("L13: no call chain asks for a lock that it has", async () => {
-  const harness = new RunPlant();
+  const harness = new RunHarness();
   const chains = new Chains();
   const engine = openEngine(chains.around(harness.engine("c1").world), { current: harness.settings });
   await harness.run(chains.begin(() => startControl(engine)));
@@ -97,7 +97,7 @@ test("L13: no call chain asks for a lock that it has", async () => {
 });
 
 test("the chains would see it", async () => {
-  const harness = new RunPlant();
+  const harness = new RunHarness();
   const chains = new Chains();
   const engine: Engine = openEngine(chains.around(harness.engine("c1").world), { current: harness.settings });
   const request = { key: "k", org: "default", ttlMs: 30_000, waitMs: 0, owner: "test" };

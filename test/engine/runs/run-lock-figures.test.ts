@@ -7,8 +7,8 @@ import { runLockKey } from "../../../src/engine/runs/run-lock.ts";
 import { totalLockWait } from "../../../src/engine/with-lock.ts";
 import type { LockLease } from "../../../src/ports/locks.ts";
 import { leaseOf } from "../../contract/locks/locks.subject.ts";
-import { measured } from "../observe/run-figures.ts";
-import { RunPlant } from "../run-harness.ts";
+import { withRecordedMetrics } from "../observe/recorded-metrics.ts";
+import { RunHarness } from "../run-harness.ts";
 
 const WAIT = "cordum_run_lock_wait_seconds engine";
 const ATTEMPTS = "cordum_lock_attempts engine";
@@ -56,7 +56,7 @@ describe("L19: what it took to get the lock is measured from the first try on, w
     const { harness, start, lock, open, all } = await plantOf(1, 500);
     const id = await start("fan", { items: [1, 2, 3] });
     const written: Run[] = [];
-    harness.bench.net.onCommit = (_, { puts }) => {
+    harness.sim.net.onCommit = (_, { puts }) => {
       for (const { table, value } of puts) if (table === RUNS.name) written.push(value as Run);
     };
     const lease = await lock(id);
@@ -86,7 +86,7 @@ describe("L19: what it took to get the lock is measured from the first try on, w
 
   test("a result that finds the lock free asks for no account", async () => {
     const { harness, start, open, all } = await plantOf(2, 500);
-    const { store } = harness.bench.net;
+    const { store } = harness.sim.net;
     const load = store.load.bind(store);
     const accounts: string[] = [];
     store.load = (table, id) => {
@@ -104,13 +104,13 @@ describe("L19: what it took to get the lock is measured from the first try on, w
 
 /** So many control processes, whose figures are read together, and work that waits until it is let through. */
 async function plantOf(processes: number, engineWaitMs: number) {
-  const harness = new RunPlant({
+  const harness = new RunHarness({
     runLock: { ...defaultSettings().runLock, engineWaitMs },
     dispatch: { ...defaultSettings().dispatch, deadlineMs: 600_000 },
   });
-  const controls = Array.from({ length: processes }, (_, at) => measured(harness.engine(`c${at + 1}`)));
+  const controls = Array.from({ length: processes }, (_, at) => withRecordedMetrics(harness.engine(`c${at + 1}`)));
   for (const { engine } of controls) await harness.run(startControl(engine));
-  const [{ engine } = measured(harness.engine("nobody"))] = controls;
+  const [{ engine } = withRecordedMetrics(harness.engine("nobody"))] = controls;
   let open = () => {};
   const opened = new Promise<void>((resolve) => (open = resolve));
   await harness.worker("w1", ["demo.gate"], () => opened, 10, { extendsForMs: 3_600_000 });

@@ -11,8 +11,8 @@ import { settleJob } from "../../../src/engine/dispatch/settle-job.ts";
 import { cancelRun, pauseRun } from "../../../src/engine/runs/control-run.ts";
 import { runLockKey } from "../../../src/engine/runs/run-lock.ts";
 import type { Process } from "../../../src/sim/process.ts";
-import { measured } from "../observe/run-figures.ts";
-import { RunPlant } from "../run-harness.ts";
+import { withRecordedMetrics } from "../observe/recorded-metrics.ts";
+import { RunHarness } from "../run-harness.ts";
 
 const COUNT = 200;
 const FAN = {
@@ -28,7 +28,7 @@ describe("200 results of one run at once", () => {
     const { harness, taken, written } = await fanOut({ coalesce: true, processes: 1 });
     expect(taken.length).toBeLessThan(COUNT / 10);
     expect(written.length).toBeLessThan(COUNT / 10);
-    expect(harness.bench.net.counting.counters.get("cordum_lock_busy_retries_total")).toBeUndefined();
+    expect(harness.sim.net.counting.counters.get("cordum_lock_busy_retries_total")).toBeUndefined();
   });
 
   test("come each for itself where they are not coalesced, as at the founding", async () => {
@@ -64,7 +64,7 @@ describe("the holder has died", () => {
       await harness.pass(60_000);
       expect(harness.runOf(id)).toMatchObject({ state: "SUCCEEDED" });
       expect(await harness.job(`${id}:a@1`)).toMatchObject({ state: "SUCCEEDED", attempt: 1 });
-      expect([...harness.bench.net.store.rows(DEAD_LETTERS)]).toEqual([]);
+      expect([...harness.sim.net.store.rows(DEAD_LETTERS)]).toEqual([]);
     },
   );
 
@@ -72,7 +72,7 @@ describe("the holder has died", () => {
     const { harness, engine, id } = await oneStep();
     await deadHolder(harness, id, 30_000);
     const jobId = `${id}:a@1`;
-    const found = harness.bench.net.store.load(JOBS, jobId);
+    const found = harness.sim.net.store.load(JOBS, jobId);
     if (!found) throw new Error("no job");
     const next = { ...found.value, state: "SUCCEEDED" } as const;
     const tries = Array.from({ length: 20 }, () => settleJob(engine, found, next));
@@ -80,7 +80,7 @@ describe("the holder has died", () => {
     const delays = answers.map((answer) => (answer.status === "rejected" ? retryDelay(answer.reason) : undefined));
     expect(new Set(delays).size).toBeGreaterThan(10);
     // Each of them comes back, and each is counted.
-    expect(harness.bench.net.counting.counters.get("cordum_lock_busy_retries_total")).toBe(20);
+    expect(harness.sim.net.counting.counters.get("cordum_lock_busy_retries_total")).toBe(20);
     const [first] = answers;
     expect(first?.status === "rejected" && String(first.reason.message)).toMatch(/^run lock busy\b/);
     for (const delayMs of delays)
@@ -88,7 +88,7 @@ describe("the holder has died", () => {
   });
 
   test("L18: a timer that comes while the lock is busy is not lost", async () => {
-    const harness = new RunPlant();
+    const harness = new RunHarness();
     const { engine } = await harness.control("c1");
     await harness.apply(engine, { id: "wait", steps: { wait: { type: "delay", delay_sec: 2 } } });
     await harness.apply(engine, { id: "late", timeout_sec: 2, steps: { ask: { type: "approval" } } });
@@ -137,18 +137,18 @@ test("L14: a holder that stood still beyond its TTL writes nothing, and its resu
   );
   await harness.pass(31_000);
   await harness.run(cancelRun(other, { org: "default", runId: id, by: "bob", why: "enough" }));
-  const version = harness.bench.net.store.load(RUNS, id)?.version;
+  const version = harness.sim.net.store.load(RUNS, id)?.version;
   (still as Process | null)?.resume();
   release();
   await harness.pass(60_000);
   await harness.run(pausing);
   expect(harness.runOf(id)).toMatchObject({ state: "CANCELLED", lock: { holder: "c2" } });
-  expect(harness.bench.net.store.load(RUNS, id)?.version).toBe(version);
+  expect(harness.sim.net.store.load(RUNS, id)?.version).toBe(version);
 });
 
 test("L19: wait, attempts and the success of the first retry are measured; the record says who held the lock", async () => {
-  const harness = new RunPlant();
-  const { engine, seen } = measured(harness.engine("c1"));
+  const harness = new RunHarness();
+  const { engine, seen } = withRecordedMetrics(harness.engine("c1"));
   await harness.run(startControl(engine));
   let release = () => {};
   const opened = new Promise<void>((resolve) => (release = resolve));
@@ -166,7 +166,7 @@ test("L19: wait, attempts and the success of the first retry are measured; the r
   await harness.pass(5_000);
   const { state, lock } = harness.runOf(id);
   expect(state).toBe("SUCCEEDED");
-  expect(lock).toMatchObject({ holder: "c1", fence: harness.bench.net.store.fenceOf(RUNS.name, id) });
+  expect(lock).toMatchObject({ holder: "c1", fence: harness.sim.net.store.fenceOf(RUNS.name, id) });
   expect(lock?.fence).toBeGreaterThan(held.lease.fence);
   // The try that was turned away counts.
   expect(lock?.attempts).toBe(2);
@@ -182,7 +182,7 @@ test("L19: wait, attempts and the success of the first retry are measured; the r
 
 /** A run with 200 children that all end in one instant. Checks that each was counted once. */
 async function fanOut({ coalesce, processes }: { readonly coalesce: boolean; readonly processes: number }) {
-  const harness = new RunPlant({ runLock: { ...defaultSettings().runLock, coalesce } });
+  const harness = new RunHarness({ runLock: { ...defaultSettings().runLock, coalesce } });
   const { engine } = await harness.control("c1");
   for (let at = 2; at <= processes; at++) await harness.control(`c${at}`);
   let release = () => {};
@@ -197,7 +197,7 @@ async function fanOut({ coalesce, processes }: { readonly coalesce: boolean; rea
   await harness.pass(5_000);
   expect(harness.runOf(id).steps.each?.fan).toMatchObject({ open: COUNT });
   const written: Run[] = [];
-  harness.bench.net.onCommit = (_, change, committed) => {
+  harness.sim.net.onCommit = (_, change, committed) => {
     for (const put of change.puts)
       if (put.table === RUNS.name && committed.kind === "committed") written.push(put.value as Run);
   };
@@ -206,7 +206,7 @@ async function fanOut({ coalesce, processes }: { readonly coalesce: boolean; rea
   await harness.pass(60_000);
   expect(harness.runOf(id)).toMatchObject({ state: "SUCCEEDED", output: { value: ITEMS.items } });
   expect(harness.runOf(id).steps.each?.fan).toMatchObject({ open: 0, succeeded: COUNT, failed: 0 });
-  const jobs = [...harness.bench.net.store.rows(JOBS)].map(({ value }) => value);
+  const jobs = [...harness.sim.net.store.rows(JOBS)].map(({ value }) => value);
   expect(jobs.every(({ state, attempt }) => state === "SUCCEEDED" && attempt === 1)).toBe(true);
   return { harness, taken, written };
 }
@@ -214,7 +214,7 @@ async function fanOut({ coalesce, processes }: { readonly coalesce: boolean; rea
 /** A run whose one job is at work until released. */
 async function oneStep(settings: Partial<Settings> = {}, name = "c1") {
   // Longer than any lock here is held: an attempt whose result waits for a lock does not count as lost meanwhile.
-  const harness = new RunPlant({ dispatch: { ...defaultSettings().dispatch, deadlineMs: 600_000 }, ...settings });
+  const harness = new RunHarness({ dispatch: { ...defaultSettings().dispatch, deadlineMs: 600_000 }, ...settings });
   const { engine } = await harness.control(name);
   let release = () => {};
   const opened = new Promise<void>((resolve) => (release = resolve));
@@ -225,7 +225,7 @@ async function oneStep(settings: Partial<Settings> = {}, name = "c1") {
   return { harness, engine, id, release };
 }
 
-async function deadHolder(harness: RunPlant, runId: string, ttlMs: number): Promise<void> {
+async function deadHolder(harness: RunHarness, runId: string, ttlMs: number): Promise<void> {
   const name = `dead-${runId}`;
   const { locks } = harness.engine(name).world;
   await harness.run(locks.acquire({ key: runLockKey(runId), org: "default", ttlMs, waitMs: 0, owner: name }));
@@ -233,8 +233,8 @@ async function deadHolder(harness: RunPlant, runId: string, ttlMs: number): Prom
 }
 
 /** Who asks for the lock of a run, from now on. */
-function watchLock(harness: RunPlant, runId: string, onAsk: (process: Process) => void = () => {}): string[] {
-  const { locks } = harness.bench.net;
+function watchLock(harness: RunHarness, runId: string, onAsk: (process: Process) => void = () => {}): string[] {
+  const { locks } = harness.sim.net;
   const acquire = locks.acquire.bind(locks);
   const asked: string[] = [];
   locks.acquire = (request) => {

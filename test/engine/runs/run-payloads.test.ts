@@ -16,14 +16,14 @@ import { cancelRun } from "../../../src/engine/runs/control-run.ts";
 import { timeline } from "../../../src/engine/runs/read-run.ts";
 import { removeRun } from "../../../src/engine/runs/remove-run.ts";
 import { approve } from "../../../src/engine/safety/approve-job.ts";
-import { RunPlant } from "../run-harness.ts";
+import { RunHarness } from "../run-harness.ts";
 
 const worker = (topic: string, facts: object = {}) => ({ topic, ...facts });
 const LARGE = "x".repeat(300_000);
 
 describe("large values", () => {
   test("300 KB go by pointer through inputs, templates, children and sub-workflows, unchanged", async () => {
-    const harness = new RunPlant();
+    const harness = new RunHarness();
     const { engine } = await harness.control("c1");
     await harness.worker("w1", ["demo.echo"], async ({ input }) => input);
     await harness.apply(engine, { id: "inner", output: "${steps.a.output}", steps: { a: worker("demo.echo") } });
@@ -48,7 +48,7 @@ describe("large values", () => {
   });
 
   test("people approve what is kept elsewhere with their first word, and again in a second life", async () => {
-    const harness = new RunPlant();
+    const harness = new RunHarness();
     const { engine } = await harness.control("c1");
     const ask = { type: "approval", input: "${input}", timeout_sec: 60 };
     await harness.apply(engine, { id: "ask", steps: { first: ask, second: ask } });
@@ -63,7 +63,7 @@ describe("large values", () => {
   });
 
   test("what people were asked about and somebody has changed since is approved by nobody (L34)", async () => {
-    const harness = new RunPlant();
+    const harness = new RunHarness();
     const { engine } = await harness.control("c1");
     await harness.apply(engine, { id: "ask", steps: { ask: { type: "approval", input: "${input}" } } });
     const id = await harness.started(engine, "ask", { input: { text: LARGE } });
@@ -75,7 +75,7 @@ describe("large values", () => {
   });
 
   test("many outputs that are small alone do not make the record large together", async () => {
-    const harness = new RunPlant();
+    const harness = new RunHarness();
     const { engine } = await harness.control("c1");
     await harness.worker("w1", ["demo.echo"], async () => "y".repeat(harness.settings.limits.inlineBytesMax / 2));
     const steps = Object.fromEntries(Array.from({ length: 20 }, (_, at) => [`s${at}`, worker("demo.echo")]));
@@ -93,7 +93,7 @@ describe("large values", () => {
   });
 
   test("beyond what can be kept it is the step's failure, in words", async () => {
-    const harness = new RunPlant();
+    const harness = new RunHarness();
     const { engine } = await harness.control("c1");
     const input = { both: ["${input.text}", "${input.text}"] };
     await harness.apply(engine, { id: "huge", steps: { t: { type: "transform", input } } });
@@ -123,14 +123,14 @@ describe("a timeline", () => {
   );
 
   test("of many steps at once is kept in pages of bounded size; of a list that is told, the first ones stand on it", async () => {
-    const harness = new RunPlant();
+    const harness = new RunHarness();
     const { engine } = await harness.control("c1");
     const each = { type: "notify", for_each: "${input}", message: "hello ${item}" };
     const steps = Array.from({ length: 200 }, (_, at) => [`s${at}`, { type: "transform", input: at }] as const);
     await harness.apply(engine, { id: "loud", steps: { each, ...Object.fromEntries(steps) } });
     const id = await harness.started(engine, "loud", { input: Array.from({ length: 2_000 }, (_, at) => at) });
     const run = harness.runOf(id);
-    const pages = [...harness.bench.net.store.rows(TIMELINE)].map(({ value }) => value.lines.length);
+    const pages = [...harness.sim.net.store.rows(TIMELINE)].map(({ value }) => value.lines.length);
     expect(pages.length).toBeGreaterThan(1);
     expect(Math.max(...pages)).toBeLessThanOrEqual(256);
     const lines = await readAll(harness, engine, run, 500);
@@ -153,7 +153,7 @@ describe("what is left of a run", () => {
   const retention = { jobsMs: 60_000, runsMs: 60_000, idempotencyMs: 60_000 };
 
   test("after its retention: nothing, whatever it made", async () => {
-    const harness = new RunPlant({ retention });
+    const harness = new RunHarness({ retention });
     const { engine } = await harness.control("c1");
     await busy(harness, engine);
     expect(left(harness).runs).toBeGreaterThan(3);
@@ -163,10 +163,10 @@ describe("what is left of a run", () => {
   });
 
   test("removed by hand: its jobs follow when their time comes", async () => {
-    const harness = new RunPlant({ retention });
+    const harness = new RunHarness({ retention });
     const { engine } = await harness.control("c1");
     await busy(harness, engine);
-    for (const { id: runId } of [...harness.bench.net.store.rows(RUNS)]) {
+    for (const { id: runId } of [...harness.sim.net.store.rows(RUNS)]) {
       expect(await harness.run(removeRun(engine, { org: "default", runId, by: "bob" }))).toEqual({ kind: "removed" });
       expect(await harness.run(removeRun(engine, { org: "default", runId, by: "bob" }))).toEqual({ kind: "not_found" });
     }
@@ -178,8 +178,8 @@ describe("what is left of a run", () => {
 
 const NOTHING = { runs: 0, jobs: 0, pages: 0, keys: 0, deadLetters: 0, blobs: 0, lists: 0 };
 
-function left(harness: RunPlant): typeof NOTHING {
-  const { store, blobs } = harness.bench.net;
+function left(harness: RunHarness): typeof NOTHING {
+  const { store, blobs } = harness.sim.net;
   const lists = [RUNS, JOBS, TIMELINE].flatMap(({ name }) => [...store.entries(name, "lists")]);
   return {
     runs: [...store.rows(RUNS)].length,
@@ -193,7 +193,7 @@ function left(harness: RunPlant): typeof NOTHING {
 }
 
 /** Runs that leave behind everything that a run can leave behind: pages, blobs, letters, sub-runs, reruns. */
-async function busy(harness: RunPlant, engine: Engine): Promise<void> {
+async function busy(harness: RunHarness, engine: Engine): Promise<void> {
   await harness.worker("w1", ["demo.echo"], async ({ input }) => input, 100);
   await harness.worker("w2", ["demo.bad"], async () => {
     throw new Error("no");
@@ -234,7 +234,7 @@ const SUB = { type: "subworkflow", workflow: "hang2", on_error: "continue" };
 
 /** A run with hundreds of lines; held half-way if wished. */
 async function talkative(isHeld = false) {
-  const harness = new RunPlant();
+  const harness = new RunHarness();
   const { engine } = await harness.control("c1");
   await harness.worker("w1", ["demo.echo"], async ({ input }) => input);
   const steps: Record<string, object> = {};
@@ -253,7 +253,7 @@ async function talkative(isHeld = false) {
   return { harness, engine, id, half };
 }
 
-async function readAll(harness: RunPlant, engine: Engine, run: Run, limit: number): Promise<TimelineLine[]> {
+async function readAll(harness: RunHarness, engine: Engine, run: Run, limit: number): Promise<TimelineLine[]> {
   const lines: TimelineLine[] = [];
   for (let cursor: string | undefined, pages = 0; pages < 1_000; pages++) {
     const page = await harness.run(timeline(engine, run, { cursor, limit }));
@@ -265,8 +265,8 @@ async function readAll(harness: RunPlant, engine: Engine, run: Run, limit: numbe
   return lines;
 }
 
-function readValue(harness: RunPlant, payload: Run["output"]): unknown {
+function readValue(harness: RunHarness, payload: Run["output"]): unknown {
   if (payload?.kind !== "pointer") return payload?.value;
-  const blob = harness.bench.net.blobs.get(payload.ptr);
+  const blob = harness.sim.net.blobs.get(payload.ptr);
   return blob && JSON.parse(new TextDecoder().decode(blob.bytes));
 }

@@ -9,7 +9,7 @@ import { valueIn } from "../../../src/engine/payloads.ts";
 import type { Blobs } from "../../../src/ports/blobs.ts";
 import { put } from "../../../src/ports/store.ts";
 import { around } from "../../../src/sim/mutants/decorators.ts";
-import { RunPlant, WISH } from "../run-harness.ts";
+import { RunHarness, RUN_REQUEST } from "../run-harness.ts";
 
 const FAN = { id: "fan", steps: { each: { topic: "demo.x", for_each: "${input.items}" } } };
 const itemsOf = (count: number) => Array.from({ length: count }, (_, index) => `item-number-${index}`);
@@ -35,7 +35,7 @@ describe("a value of some KiB", () => {
   const LARGE = { items: itemsOf(600), of: "x" };
 
   test("is written once, read once by a process, and is what it was for steps, reruns and sub-runs", async () => {
-    const harness = new RunPlant();
+    const harness = new RunHarness();
     const { engine } = await harness.control("c1");
     await harness.worker("w", ["demo.x"], async ({ input }) => input);
     await harness.apply(engine, { id: "inner", output: "${input}", steps: { a: { topic: "demo.x" } } });
@@ -56,7 +56,7 @@ describe("a value of some KiB", () => {
       expect(kept.map(({ kind }) => kind)).toEqual(kept.map(() => "pointer"));
       for (const payload of kept) expect(await harness.run(valueIn(engine, payload))).toEqual(LARGE);
     }
-    for (const { value } of harness.bench.net.store.rows(RUNS)) {
+    for (const { value } of harness.sim.net.store.rows(RUNS)) {
       expect(JSON.stringify(value).length).toBeLessThan(RUN_VALUE_BYTES_MAX);
     }
     // The input was never read: who put it away knows it.
@@ -65,7 +65,7 @@ describe("a value of some KiB", () => {
   });
 
   test("stands on the run up to the limit, and elsewhere beyond it", async () => {
-    const harness = new RunPlant();
+    const harness = new RunHarness();
     const { engine } = await harness.control("c1");
     await harness.apply(engine, {
       id: "t",
@@ -84,12 +84,12 @@ describe("a value of some KiB", () => {
   });
 
   test("on a run that was written when it stood there: the run goes on with it", async () => {
-    const harness = new RunPlant();
+    const harness = new RunHarness();
     const { engine } = await harness.control("c1");
     await harness.worker("w", ["demo.x"], async ({ input }) => input);
     await harness.apply(engine, { ...FAN, output: "${[size(steps.each.output), size(input.items)]}" });
     const id = await harness.started(engine, "fan", { input: { items: itemsOf(600) } });
-    const found = harness.bench.net.store.load(RUNS, id)!;
+    const found = harness.sim.net.store.load(RUNS, id)!;
     const { value } = found;
     const inline = (payload: Payload): Payload => ({ kind: "inline", value: readIn(harness, payload) });
     const fan = value.steps.each?.fan;
@@ -108,7 +108,7 @@ describe("a value of some KiB", () => {
     async (moment) => {
       let deaths = 0;
       for (let fatal = 1; ; fatal++) {
-        const harness = new RunPlant();
+        const harness = new RunHarness();
         const { engine } = await harness.control("c1");
         await harness.worker("w", ["demo.x"], async ({ input }) => input);
         const after = { topic: "demo.x", depends_on: ["each"], input: "${steps.each.output}" };
@@ -123,7 +123,7 @@ describe("a value of some KiB", () => {
         };
         const flowBlobs = engine.world.blobs;
         Object.assign(engine.world, { blobs: around(flowBlobs, { put: putOnce }) });
-        const request = { ...WISH, workflowId: "fan", input: { items: itemsOf(300) }, idempotencyKey: "k" };
+        const request = { ...RUN_REQUEST, workflowId: "fan", input: { items: itemsOf(300) }, idempotencyKey: "k" };
         void startRun(engine, request, "test").catch(() => {});
         await harness.pass(5_000);
         const { engine: second } = await harness.control("c2");
@@ -143,7 +143,7 @@ describe("a value of some KiB", () => {
 
   test("is there for as long as its run, which a dead letter may give a second life", async () => {
     const retention = { jobsMs: 60_000, runsMs: 60_000, idempotencyMs: 60_000 };
-    const harness = new RunPlant({ retention });
+    const harness = new RunHarness({ retention });
     const { engine } = await harness.control("c1");
     let isBroken = true;
     await harness.worker("w", ["demo.x"], async ({ input }) => {
@@ -173,7 +173,7 @@ describe("a value of some KiB", () => {
 
 /** A list of so many: the largest record of the run, and what was written of it and put away for it, for each child. */
 async function fanned(count: number) {
-  const harness = new RunPlant();
+  const harness = new RunHarness();
   const { engine } = await harness.control("c1");
   await harness.worker("w", ["demo.x"], async () => 1, 64);
   await harness.apply(engine, FAN);
@@ -187,7 +187,7 @@ async function fanned(count: number) {
 
 /** Steps in a row, of which the first answers with so many bytes. */
 async function chained(bytes: number) {
-  const harness = new RunPlant();
+  const harness = new RunHarness();
   const { engine } = await harness.control("c1");
   await harness.worker("w", ["demo.x"], async ({ input }) => input);
   const steps: Record<string, object> = { s0: { topic: "demo.x", input: "${input}" } };
@@ -201,9 +201,9 @@ async function chained(bytes: number) {
 }
 
 /** What is written of runs, from now on. */
-function watched(harness: RunPlant) {
+function watched(harness: RunHarness) {
   const written = { bytes: 0, recordBytesMax: 0 };
-  harness.bench.net.onCommit = (_, change, committed) => {
+  harness.sim.net.onCommit = (_, change, committed) => {
     if (committed.kind !== "committed") return;
     for (const { table, value } of change.puts) {
       if (table !== RUNS.name || value === null) continue;
@@ -215,7 +215,7 @@ function watched(harness: RunPlant) {
   return written;
 }
 
-const blobBytesIn = ({ bench }: RunPlant): number =>
+const blobBytesIn = ({ sim: bench }: RunHarness): number =>
   [...bench.net.blobs.values()].reduce((sum, { bytes }) => sum + bytes.length, 0);
 
 function counted(inner: Blobs) {
@@ -227,7 +227,7 @@ function counted(inner: Blobs) {
   return { blobs: around(inner, { get }), reads };
 }
 
-async function again(harness: RunPlant, engine: Engine, runId: string) {
+async function again(harness: RunHarness, engine: Engine, runId: string) {
   const request = { org: "default", runId, fromStep: "sub", by: "bob", idempotencyKey: null };
   const outcome = await harness.run(rerun(engine, request));
   if (outcome.kind !== "started") throw new Error(outcome.kind);
@@ -235,8 +235,8 @@ async function again(harness: RunPlant, engine: Engine, runId: string) {
   return outcome;
 }
 
-function readIn(harness: RunPlant, payload: Payload | null): unknown {
+function readIn(harness: RunHarness, payload: Payload | null): unknown {
   if (payload?.kind !== "pointer") return payload?.value;
-  const blob = harness.bench.net.blobs.get(payload.ptr);
+  const blob = harness.sim.net.blobs.get(payload.ptr);
   return blob && JSON.parse(new TextDecoder().decode(blob.bytes));
 }

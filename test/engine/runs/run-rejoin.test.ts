@@ -11,14 +11,14 @@ import { redriveDeadLetter } from "../../../src/engine/maintenance/redrive.ts";
 import { cancelRun, pauseRun } from "../../../src/engine/runs/control-run.ts";
 import { approve } from "../../../src/engine/safety/approve-job.ts";
 import { put } from "../../../src/ports/store.ts";
-import { RunPlant } from "../run-harness.ts";
+import { RunHarness } from "../run-harness.ts";
 
 const ONCE = { retry: { max_retries: 0 } };
 const step = (facts: object = {}) => ({ topic: "demo.flaky", ...ONCE, ...facts });
 
 /** Workers that fail for the inputs that are broken now, and take a second for those that are slow. */
 async function openFlaky() {
-  const harness = new RunPlant();
+  const harness = new RunHarness();
   const { engine } = await harness.control("c1");
   const broken = new Set<unknown>();
   const slow = new Set<unknown>();
@@ -32,7 +32,7 @@ async function openFlaky() {
   return { harness, engine, broken, slow, worked };
 }
 
-const retry = (harness: RunPlant, engine: Engine, id: string) =>
+const retry = (harness: RunHarness, engine: Engine, id: string) =>
   harness.run(redriveDeadLetter(engine, { org: "default", id, by: "bob" }));
 
 describe("L42: a step's dead letter, tried again", () => {
@@ -59,8 +59,8 @@ describe("L42: a step's dead letter, tried again", () => {
       expect(harness.runOf(id)).toMatchObject({ state: "SUCCEEDED", error: null, output: { value: [1, 2, 3, 4, 5] } });
       expect(harness.runOf(id).steps.each?.fan).toMatchObject({ open: 0, succeeded: 5, failed: 0 });
       expect(worked.filter((input) => input === 1)).toHaveLength(1);
-      expect([...harness.bench.net.store.rows(DEAD_LETTERS)]).toEqual([]);
-      expect(harness.bench.net.store.count(RUNS_GROUP, "default")).toBe(0);
+      expect([...harness.sim.net.store.rows(DEAD_LETTERS)]).toEqual([]);
+      expect(harness.sim.net.store.count(RUNS_GROUP, "default")).toBe(0);
     },
   );
 
@@ -76,7 +76,7 @@ describe("L42: a step's dead letter, tried again", () => {
     expect(await retry(harness, engine, `${id}:sub@1`)).toMatchObject({ kind: "revived" });
     await harness.pass(10_000);
     expect(harness.runOf(id)).toMatchObject({ state: "SUCCEEDED", output: { value: { sub: { a: "inner" } } } });
-    expect([...harness.bench.net.store.rows(RUNS)]).toHaveLength(3);
+    expect([...harness.sim.net.store.rows(RUNS)]).toHaveLength(3);
   });
 
   test("while the run is still open (on_error: continue, what follows has not begun): it is taken back", async () => {
@@ -109,7 +109,7 @@ describe("L42: a step's dead letter, tried again", () => {
     expect(await retry(harness, engine, `${id}:a@1`)).toMatchObject({ kind: "run_went_on" });
     expect(harness.runOf(id)).toEqual(before);
     expect((await harness.job(`${id}:a@1`)).state).toBe("FAILED");
-    expect([...harness.bench.net.store.rows(DEAD_LETTERS)]).toHaveLength(1);
+    expect([...harness.sim.net.store.rows(DEAD_LETTERS)]).toHaveLength(1);
   });
 
   test("of a run that was cancelled: it stays cancelled", async () => {
@@ -135,7 +135,7 @@ describe("L42: a step's dead letter, tried again", () => {
     const stored = { patience: retryState, dueMs: engine.world.clock.now() + 3_600_000 };
     await harness.run(engine.commit({ org: "default", puts: [put(RETRY_STATES, account, null, stored)] }));
     expect(await retry(harness, engine, `${id}:a@1`)).toMatchObject({ kind: "revived" });
-    expect(harness.bench.net.store.load(RETRY_STATES, account)).toBeNull();
+    expect(harness.sim.net.store.load(RETRY_STATES, account)).toBeNull();
   });
 
   test("by ten people at once, in two processes: it lives again once", async () => {
@@ -183,7 +183,7 @@ describe("the dead letter of a branch, tried again", () => {
     await harness.pass(5_000);
     expect(harness.runOf(id)).toMatchObject({ state: "SUCCEEDED", output: { value: { after: { a: "a", b: "b" } } } });
     expect(worked.filter((input) => input === "a")).toHaveLength(1);
-    expect(harness.bench.net.store.count(RUNS_GROUP, "default")).toBe(0);
+    expect(harness.sim.net.store.count(RUNS_GROUP, "default")).toBe(0);
   });
 
   test("while its `parallel` waits for another branch: it counts", async () => {

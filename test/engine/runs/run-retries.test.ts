@@ -2,13 +2,13 @@ import { describe, expect, test } from "vitest";
 import { retryAfter } from "../../../src/core/retry/intent.ts";
 import { around } from "../../../src/sim/mutants/decorators.ts";
 import { startWorker } from "../../../src/worker/worker.ts";
-import { RunPlant } from "../run-harness.ts";
+import { RunHarness } from "../run-harness.ts";
 
 const worker = (topic: string, facts: object = {}) => ({ topic, ...facts });
 
 describe("the retries of a step", () => {
   test("are no more where the worker says itself when it comes back, and for what", async () => {
-    const harness = new RunPlant();
+    const harness = new RunHarness();
     const { engine } = await harness.control("c1");
     let tries = 0;
     await harness.worker("w1", ["demo.busy"], async () => {
@@ -23,9 +23,9 @@ describe("the retries of a step", () => {
   });
 
   test("are not used up by an input that cannot be fetched: the worker has not tried", async () => {
-    const harness = new RunPlant();
+    const harness = new RunHarness();
     const { engine } = await harness.control("c1");
-    const { world } = harness.bench.enter("w1");
+    const { world } = harness.sim.enter("w1");
     let isAway = true;
     const away = () => Promise.reject(Object.assign(new Error("away"), { code: "STORE_UNAVAILABLE" }));
     const blobs = around(world.blobs, { get: (key: string) => (isAway ? away() : world.blobs.get(key)) });

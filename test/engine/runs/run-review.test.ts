@@ -19,12 +19,12 @@ import { deleteWorkflow, planOf } from "../../../src/engine/runs/workflows.ts";
 import type { Change } from "../../../src/ports/store.ts";
 import { around } from "../../../src/sim/mutants/decorators.ts";
 import { auditLines } from "../audit/audit-lines.ts";
-import { RunPlant, WISH } from "../run-harness.ts";
+import { RunHarness, RUN_REQUEST } from "../run-harness.ts";
 
 const LARGE = "x".repeat(300_000);
 
 async function open(limit = 10) {
-  const harness = new RunPlant();
+  const harness = new RunHarness();
   Object.assign(harness.settings, { limits: { ...harness.settings.limits, concurrentRunsMax: limit } });
   const { engine } = await harness.control("c1");
   return { harness, engine };
@@ -42,14 +42,14 @@ describe("what is refused leaves nothing behind", () => {
     expect(await harness.run(cancelRun(engine, control))).toMatchObject({ state: "CANCELLED" });
     await harness.started(engine, "long");
     await harness.started(engine, "outer");
-    const before = [...harness.bench.net.blobs.keys()];
+    const before = [...harness.sim.net.blobs.keys()];
     expect(before.length).toBeGreaterThan(1);
     expect(await harness.start(engine, "long", { input: LARGE })).toMatchObject({ kind: "full" });
     const again = { org: "default", runId: ended, fromStep: "a", by: "bob", idempotencyKey: null };
     expect(await harness.run(rerun(engine, again))).toMatchObject({ kind: "full" });
     // Meanwhile the sub-workflow asks for its slot again and again.
     await harness.pass(60_000);
-    expect([...harness.bench.net.blobs.keys()]).toEqual(before);
+    expect([...harness.sim.net.blobs.keys()]).toEqual(before);
   });
 
   test("of a start that finds the org full the audit log says that nothing came of its verdict", async () => {
@@ -84,7 +84,7 @@ describe("what is refused leaves nothing behind", () => {
     const { store } = engine.world;
     const late = composeEngine({ ...engine, world: { ...engine.world, store: around(store, { commit }) } }) as Engine;
     expect(await harness.run(removeRun(late, { org: "default", runId: id, by: "bob" }))).toEqual({ kind: "removed" });
-    expect(harness.bench.net.store.load(RUNS, id)).toBeNull();
+    expect(harness.sim.net.store.load(RUNS, id)).toBeNull();
   });
 
   test("a run that lives again while it is removed keeps its timeline", async () => {
@@ -139,7 +139,7 @@ describe("for_each", () => {
     await harness.apply(engine, { id: "w", steps: { each, bad } });
     const outcome = await harness.start(engine, "w", { input: {} });
     expect(outcome).toMatchObject({ kind: "started", state: "FAILED" });
-    expect([...harness.bench.net.store.rows(JOBS)]).toEqual([]);
+    expect([...harness.sim.net.store.rows(JOBS)]).toEqual([]);
   });
 
   test("a child whose output its schema refuses has none for those who come after", async () => {
@@ -188,7 +188,7 @@ describe("for_each", () => {
     const plan = await harness.run(planOf(engine, "default", "w", 1));
     if (!plan) throw new Error("no plan");
     const input = { text: "x".repeat(100_000), items: Array.from({ length: 200 }, (_, at) => at) };
-    const order = { ...WISH, runId: "r", version: 1, traceId: "r", parent: null };
+    const order = { ...RUN_REQUEST, runId: "r", version: 1, traceId: "r", parent: null };
     const run = openRun(
       plan,
       order,
@@ -244,6 +244,6 @@ test("what a worker over HTTP put out is kept as long as its run, and those who 
   await harness.run(completeLeased(engine, { org: "default", jobId: job.id, leaseId: job.leaseId ?? "" }, LARGE));
   const { steps, deadlineMs } = harness.runOf(id);
   expect(steps.a).toMatchObject({ state: "SUCCEEDED", output: { kind: "pointer" } });
-  const kept = harness.bench.net.blobs.get(`res:${job.id}.${job.leaseId}`);
+  const kept = harness.sim.net.blobs.get(`res:${job.id}.${job.leaseId}`);
   expect(kept?.expiresAtMs).toBeGreaterThan(deadlineMs + harness.settings.retention.runsMs);
 });

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
-import { RunPlant } from "../run-harness.ts";
+import { RunHarness } from "../run-harness.ts";
 
 async function ended(document: { readonly id: string; readonly steps: object }, input: unknown) {
-  const harness = new RunPlant();
+  const harness = new RunHarness();
   const { engine } = await harness.control("c1");
   await harness.worker("w1", ["demo.echo"], async ({ input: context }) => context);
   await harness.apply(engine, document);

@@ -12,19 +12,19 @@ import { recountSlots } from "../../../src/engine/maintenance/recount-slots.ts";
 import { redriveDeadLetter } from "../../../src/engine/maintenance/redrive.ts";
 import { cancelRun, pauseRun } from "../../../src/engine/runs/control-run.ts";
 import { around } from "../../../src/sim/mutants/decorators.ts";
-import { type RunPlant, WISH } from "../run-harness.ts";
-import { ASK, by, delay, INNER, LATER, OUTER, openSlots, sub, waits } from "../slots-scene.ts";
+import { type RunHarness, RUN_REQUEST } from "../run-harness.ts";
+import { ASK, cancelRequest, delay, INNER, LATER, OUTER, openWithRunLimit, sub, slotWaits } from "../slots-scenario.ts";
 
 describe("who waits for a slot comes before who asks anew", () => {
   test("however often others ask: a sub-workflow is let in with the first slot that comes free", async () => {
-    const { harness, engine } = await openSlots(3, [INNER, LATER]);
+    const { harness, engine } = await openWithRunLimit(3, [INNER, LATER]);
     await harness.apply(engine, { id: "short", steps: { a: delay(2) } });
     const id = await harness.started(engine, "later");
     let started = 0;
-    const { timeline } = harness.bench.net;
+    const { timeline } = harness.sim.net;
     const client = (): void => {
       const again = () => timeline.post(50, client);
-      startRun(engine, { ...WISH, workflowId: "short" }, "test").then((outcome) => {
+      startRun(engine, { ...RUN_REQUEST, workflowId: "short" }, "test").then((outcome) => {
         if (outcome.kind === "started") started += 1;
         again();
       }, again);
@@ -37,18 +37,18 @@ describe("who waits for a slot comes before who asks anew", () => {
   });
 
   test("starts, reruns and second lives are told so, with what is free; keys that were used before are answered", async () => {
-    const { harness, engine } = await openSlots(2, [ASK, OUTER, INNER]);
+    const { harness, engine } = await openWithRunLimit(2, [ASK, OUTER, INNER]);
     await harness.apply(engine, { id: "bad", steps: { sub: sub("nowhere") } });
     const bad = await harness.started(engine, "bad");
     await harness.pass(1_000);
-    const [deadLetter] = [...harness.bench.net.store.rows(DEAD_LETTERS)];
+    const [deadLetter] = [...harness.sim.net.store.rows(DEAD_LETTERS)];
     const first = await harness.started(engine, "ask", { idempotencyKey: "k" });
     const outer = await harness.started(engine, "outer");
     await harness.pass(1_000);
     expect(await harness.start(engine, "ask")).toEqual({ kind: "full", current: 2, limit: 2 });
     // Nobody lives to give the slot to the step that waits for it.
     const mute = composeEngine({ ...engine, tasks: around(engine.tasks, { runExclusive: () => undefined }) });
-    await harness.run(cancelRun(mute, by(first)));
+    await harness.run(cancelRun(mute, cancelRequest(first)));
     const refused = { kind: "full", current: 1, limit: 2, waiting: 1 };
     expect(await harness.start(engine, "ask")).toEqual(refused);
     const again = { org: "default", runId: first, fromStep: "ask", by: "bob", idempotencyKey: null };
@@ -69,7 +69,7 @@ describe("who waits for a slot comes before who asks anew", () => {
 
   test("the polled gate lets nobody pass them either", async () => {
     const { admission } = defaultSettings();
-    const { harness, engine } = await openSlots(2, [ASK, OUTER, INNER], {
+    const { harness, engine } = await openWithRunLimit(2, [ASK, OUTER, INNER], {
       admission: { ...admission, strategy: "polled" },
     });
     const first = await harness.started(engine, "ask");
@@ -78,7 +78,7 @@ describe("who waits for a slot comes before who asks anew", () => {
     await harness.run(
       cancelRun(
         composeEngine({ ...engine, tasks: around(engine.tasks, { runExclusive: () => undefined }) }),
-        by(first),
+        cancelRequest(first),
       ),
     );
     expect(await harness.start(engine, "ask")).toEqual({ kind: "full", current: 1, limit: 2, waiting: 1 });
@@ -88,7 +88,7 @@ describe("who waits for a slot comes before who asks anew", () => {
     // By themselves they would ask once in half a minute.
     const { retry } = defaultSettings();
     const throttled = { ...retry.throttled, policy: parsePolicy("fixed:1h") };
-    const { harness, engine } = await openSlots(4, [ASK, LATER], { retry: { ...retry, throttled } });
+    const { harness, engine } = await openWithRunLimit(4, [ASK, LATER], { retry: { ...retry, throttled } });
     await harness.apply(engine, { ...ASK, id: "inner" });
     const asks = [await harness.started(engine, "ask"), await harness.started(engine, "ask")];
     const outers: string[] = [];
@@ -98,25 +98,25 @@ describe("who waits for a slot comes before who asks anew", () => {
     }
     await harness.pass(2_000);
     const states = () => Promise.all(outers.map(async (id) => (await harness.job(`${id}:sub@1`)).state));
-    expect(waits(harness)).toBe(2);
-    await harness.run(cancelRun(engine, by(asks[0] ?? "")));
+    expect(slotWaits(harness)).toBe(2);
+    await harness.run(cancelRun(engine, cancelRequest(asks[0] ?? "")));
     await harness.pass(200);
     expect(await states()).toEqual(["RUNNING", "PENDING"]);
-    await harness.run(cancelRun(engine, by(asks[1] ?? "")));
+    await harness.run(cancelRun(engine, cancelRequest(asks[1] ?? "")));
     await harness.pass(200);
     expect(await states()).toEqual(["RUNNING", "RUNNING"]);
-    expect(waits(harness)).toBe(0);
+    expect(slotWaits(harness)).toBe(0);
   });
 
   test("ten starts at once at a limit of 2 are two and eight, and so again when nobody waits any more", async () => {
-    const { harness, engine } = await openSlots(2, [ASK, INNER, OUTER]);
+    const { harness, engine } = await openWithRunLimit(2, [ASK, INNER, OUTER]);
     const tally = async () => {
-      const starts = Array.from({ length: 10 }, () => startRun(engine, { ...WISH, workflowId: "ask" }, "test"));
+      const starts = Array.from({ length: 10 }, () => startRun(engine, { ...RUN_REQUEST, workflowId: "ask" }, "test"));
       const kinds = (await harness.run(Promise.all(starts))).map(({ kind }) => kind);
       return [kinds.filter((kind) => kind === "started").length, kinds.filter((kind) => kind === "full").length];
     };
     expect(await tally()).toEqual([2, 8]);
-    for (const { id } of openRuns(harness)) await harness.run(cancelRun(engine, by(id)));
+    for (const { id } of openRuns(harness)) await harness.run(cancelRun(engine, cancelRequest(id)));
     const outer = await harness.started(engine, "outer");
     await harness.pass(5_000);
     expect(harness.runOf(outer).state).toBe("SUCCEEDED");
@@ -125,77 +125,77 @@ describe("who waits for a slot comes before who asks anew", () => {
 });
 
 describe("nobody waits in the line who is not there any more", () => {
-  const ends: Readonly<Record<string, (harness: RunPlant, engine: Engine, outer: string) => Promise<unknown>>> = {
+  const ends: Readonly<Record<string, (harness: RunHarness, engine: Engine, outer: string) => Promise<unknown>>> = {
     "its job is cancelled": (harness, engine, outer) =>
       harness.run(cancelOwnJob(engine, { org: "default", jobId: `${outer}:sub@1`, by: "bob", why: "no" })),
-    "its run is cancelled": (harness, engine, outer) => harness.run(cancelRun(engine, by(outer))),
+    "its run is cancelled": (harness, engine, outer) => harness.run(cancelRun(engine, cancelRequest(outer))),
     "its time is over": (harness) => harness.pass(60_000),
     "its run is paused": async (harness, engine, outer) => {
-      await harness.run(pauseRun(engine, by(outer)));
+      await harness.run(pauseRun(engine, cancelRequest(outer)));
       await harness.pass(40_000);
     },
   };
 
   test.each(Object.keys(ends))("%s", async (how) => {
-    const { harness, engine } = await openSlots(2, [ASK, INNER]);
+    const { harness, engine } = await openWithRunLimit(2, [ASK, INNER]);
     await harness.apply(engine, { id: "outer", steps: { sub: sub("inner", { timeout_sec: 50 }) } });
     const first = await harness.started(engine, "ask");
     const outer = await harness.started(engine, "outer");
     await harness.pass(2_000);
-    expect(waits(harness)).toBe(1);
+    expect(slotWaits(harness)).toBe(1);
     await ends[how]?.(harness, engine, outer);
-    expect(waits(harness)).toBe(0);
-    await harness.run(cancelRun(engine, by(first)));
+    expect(slotWaits(harness)).toBe(0);
+    await harness.run(cancelRun(engine, cancelRequest(first)));
     expect(await harness.start(engine, "ask")).toMatchObject({ kind: "started" });
   });
 
   test("a second life begins behind the others, and leaves the line like the first", async () => {
-    const { harness, engine } = await openSlots(2, [ASK, INNER]);
+    const { harness, engine } = await openWithRunLimit(2, [ASK, INNER]);
     await harness.apply(engine, { id: "outer", steps: { sub: sub("inner", { timeout_sec: 20 }) } });
     const first = await harness.started(engine, "ask");
     const outer = await harness.started(engine, "outer");
     await harness.pass(30_000);
     expect(harness.runOf(outer).state).toBe("FAILED");
-    const [deadLetter] = [...harness.bench.net.store.rows(DEAD_LETTERS)];
+    const [deadLetter] = [...harness.sim.net.store.rows(DEAD_LETTERS)];
     const revived = redriveDeadLetter(engine, { org: "default", id: deadLetter?.id ?? "", by: "bob" });
     expect(await harness.run(revived)).toMatchObject({ kind: "revived", state: "PENDING" });
     await harness.pass(2_000);
-    expect(waits(harness)).toBe(1);
-    await harness.run(cancelRun(engine, by(first)));
+    expect(slotWaits(harness)).toBe(1);
+    await harness.run(cancelRun(engine, cancelRequest(first)));
     await harness.pass(5_000);
     expect(harness.runOf(outer).state).toBe("SUCCEEDED");
-    expect(waits(harness)).toBe(0);
+    expect(slotWaits(harness)).toBe(0);
   });
 
   test("what cannot begin for another reason keeps nobody waiting", async () => {
-    const { harness, engine } = await openSlots(2, [ASK, INNER, OUTER]);
+    const { harness, engine } = await openWithRunLimit(2, [ASK, INNER, OUTER]);
     const first = await harness.started(engine, "ask");
     const outer = await harness.started(engine, "outer");
     await harness.pass(2_000);
     // What is written of its workflow cannot be read by anybody.
-    const { net } = harness.bench;
+    const { net } = harness.sim;
     const load = net.store.load.bind(net.store);
     net.store.load = (table, id) => {
       if (table.name === RUNS.name && id === outer) throw new Error("unreadable");
       return load(table, id);
     };
-    await harness.run(cancelRun(engine, by(first)));
+    await harness.run(cancelRun(engine, cancelRequest(first)));
     await harness.pass(40_000);
-    expect(waits(harness)).toBe(0);
+    expect(slotWaits(harness)).toBe(0);
     expect(await harness.start(engine, "ask")).toMatchObject({ kind: "started" });
   });
 
   test("what was counted wrong is counted anew", async () => {
-    const { harness, engine } = await openSlots(2, [ASK]);
+    const { harness, engine } = await openWithRunLimit(2, [ASK]);
     const leak = { lists: [], queue: null, counters: [{ group: SLOT_WAITS_GROUP, name: "default" }], dueMs: null };
     const nowhere = { lists: [], queue: null, counters: [], dueMs: null };
     const put = { table: "leak", id: "1", value: {}, expect: 0, from: nowhere, to: leak };
-    harness.bench.net.store.commit({ org: "default", atMs: 0, puts: [put], guards: [], sends: [], watch: [] });
+    harness.sim.net.store.commit({ org: "default", atMs: 0, puts: [put], guards: [], sends: [], watch: [] });
     expect(await harness.start(engine, "ask")).toMatchObject({ kind: "full", waiting: 1 });
     await harness.run(recountSlots(engine));
     expect(await harness.start(engine, "ask")).toMatchObject({ kind: "started" });
   });
 });
 
-const openRuns = (harness: RunPlant) =>
-  [...harness.bench.net.store.rows(RUNS)].filter(({ value }) => !isRunFinal(value.state));
+const openRuns = (harness: RunHarness) =>
+  [...harness.sim.net.store.rows(RUNS)].filter(({ value }) => !isRunFinal(value.state));

@@ -4,15 +4,15 @@ import { startRun } from "../../../src/engine/intake/start-run.ts";
 import { explain } from "../../../src/engine/observe/explain-job.ts";
 import { explainRun } from "../../../src/engine/observe/explain-run.ts";
 import { cancelRun, pauseRun } from "../../../src/engine/runs/control-run.ts";
-import { type RunPlant, WISH } from "../run-harness.ts";
-import { ASK, by, delay, INNER, LATER, OUTER, openSlots, sub, waits } from "../slots-scene.ts";
+import { type RunHarness, RUN_REQUEST } from "../run-harness.ts";
+import { ASK, cancelRequest, delay, INNER, LATER, OUTER, openWithRunLimit, sub, slotWaits } from "../slots-scenario.ts";
 
 describe("runs that wait for each other's slots", () => {
   const REFUSED =
     /^slot deadlock: all 3 open runs of tenant `default` wait for a sub-workflow slot; raise `limits.max_concurrent_runs`/;
 
   test("three parents at a limit of 3: the newest is refused, the two others succeed, within seconds", async () => {
-    const { harness, engine } = await openSlots(3, [INNER, LATER]);
+    const { harness, engine } = await openWithRunLimit(3, [INNER, LATER]);
     const ids: string[] = [];
     for (let at = 0; at < 3; at++) {
       ids.push(await harness.started(engine, "later"));
@@ -28,9 +28,9 @@ describe("runs that wait for each other's slots", () => {
   });
 
   test("in three processes that all see it at once, one is refused and no more", async () => {
-    const { harness, engine } = await openSlots(3, [INNER, LATER]);
+    const { harness, engine } = await openWithRunLimit(3, [INNER, LATER]);
     const engines = [engine, (await harness.control("c2")).engine, (await harness.control("c3")).engine];
-    const request = { ...WISH, workflowId: "later" };
+    const request = { ...RUN_REQUEST, workflowId: "later" };
     await harness.run(Promise.all(engines.map((each) => startRun(each, request, "test"))));
     await harness.pass(20_000);
     const states = parents(harness).map(({ state }) => state);
@@ -38,7 +38,7 @@ describe("runs that wait for each other's slots", () => {
   });
 
   test("two deep: all wait below the runs that were started", async () => {
-    const { harness, engine } = await openSlots(4, [INNER]);
+    const { harness, engine } = await openWithRunLimit(4, [INNER]);
     await harness.apply(engine, { id: "middle", steps: { w: delay(2), sub: sub("inner", { depends_on: ["w"] }) } });
     await harness.apply(engine, { id: "outer", steps: { sub: sub("middle") } });
     const ids = [await harness.started(engine, "outer"), await harness.started(engine, "outer")];
@@ -49,7 +49,7 @@ describe("runs that wait for each other's slots", () => {
   });
 
   test("a run that is the only one, and has no slot for its own", async () => {
-    const { harness, engine } = await openSlots(1, [INNER, OUTER]);
+    const { harness, engine } = await openWithRunLimit(1, [INNER, OUTER]);
     const id = await harness.started(engine, "outer");
     await harness.pass(2_000);
     expect(harness.runOf(id)).toMatchObject({ state: "FAILED" });
@@ -63,7 +63,7 @@ describe("runs that wait for each other's slots", () => {
       [1, { state: "FAILED", each: { failed: 4, succeeded: 0 } }],
       [2, { state: "SUCCEEDED", each: { failed: 0, succeeded: 4 } }],
     ] as const) {
-      const { harness, engine } = await openSlots(limit, [INNER]);
+      const { harness, engine } = await openWithRunLimit(limit, [INNER]);
       const each = sub("inner", { for_each: "[1, 2, 3, 4]", failure: "wait_all" });
       await harness.apply(engine, { id: "list", steps: { each } });
       const id = await harness.started(engine, "list");
@@ -73,7 +73,7 @@ describe("runs that wait for each other's slots", () => {
   });
 
   test("a step that is tried again is refused as often, and goes on when there are more slots", async () => {
-    const { harness, engine } = await openSlots(1, [INNER]);
+    const { harness, engine } = await openWithRunLimit(1, [INNER]);
     const retry = { max_retries: 5, initial_backoff_sec: 10, jitter: "none" };
     await harness.apply(engine, { id: "outer", steps: { sub: sub("inner", { retry }) } });
     const id = await harness.started(engine, "outer");
@@ -92,7 +92,7 @@ describe("runs that wait for each other's slots", () => {
   });
 
   test("while the one that was refused waits for its next try, no other is", async () => {
-    const { harness, engine } = await openSlots(2, [INNER, LATER]);
+    const { harness, engine } = await openWithRunLimit(2, [INNER, LATER]);
     const retry = { max_retries: 1, initial_backoff_sec: 60, jitter: "none" };
     const steps = { w: delay(1), sub: sub("inner", { depends_on: ["w"], retry }) };
     await harness.apply(engine, { id: "patient", steps });
@@ -106,29 +106,29 @@ describe("runs that wait for each other's slots", () => {
   });
 
   test("nobody is refused while a human can still end one of them", async () => {
-    const { harness, engine } = await openSlots(2, [INNER, LATER, ASK]);
+    const { harness, engine } = await openWithRunLimit(2, [INNER, LATER, ASK]);
     const both = { w: delay(1), ask: { type: "approval" }, sub: sub("inner", { depends_on: ["w"] }) };
     await harness.apply(engine, { id: "both", steps: both });
     const ids = [await harness.started(engine, "both"), await harness.started(engine, "later")];
     await harness.pass(600_000);
     expect(ids.map((id) => harness.states(id).sub)).toEqual(["RUNNING", "RUNNING"]);
-    expect(waits(harness)).toBe(2);
-    await harness.run(cancelRun(engine, by(ids[0] ?? "")));
+    expect(slotWaits(harness)).toBe(2);
+    await harness.run(cancelRun(engine, cancelRequest(ids[0] ?? "")));
     await harness.pass(5_000);
     expect(harness.runOf(ids[1] ?? "").state).toBe("SUCCEEDED");
   });
 
   test("nor while one of them is paused: that is for a human as well", async () => {
-    const { harness, engine } = await openSlots(2, [INNER, LATER]);
+    const { harness, engine } = await openWithRunLimit(2, [INNER, LATER]);
     const ids = [await harness.started(engine, "later"), await harness.started(engine, "later")];
-    await harness.run(pauseRun(engine, by(ids[0] ?? "")));
+    await harness.run(pauseRun(engine, cancelRequest(ids[0] ?? "")));
     await harness.pass(600_000);
     expect(ids.map((id) => harness.runOf(id).state)).toEqual(["PAUSED", "RUNNING"]);
   });
 });
 
 test("a step says what it waits for, who else does, and what would help", async () => {
-  const { harness, engine } = await openSlots(3, [ASK, LATER, INNER]);
+  const { harness, engine } = await openWithRunLimit(3, [ASK, LATER, INNER]);
   const ids = [
     await harness.started(engine, "ask"),
     await harness.started(engine, "later"),
@@ -148,7 +148,7 @@ test("a step says what it waits for, who else does, and what would help", async 
   const ofRun = await harness.run(explainRun(engine, { org: "default", runId: id }));
   const line = ofRun.kind === "explained" ? ofRun.lines[0] : undefined;
   expect(line).toMatchObject({ stepId: "sub", reason: sentence, unblocks: "cordum run list --state RUNNING" });
-  await harness.run(pauseRun(engine, by(id)));
+  await harness.run(pauseRun(engine, cancelRequest(id)));
   await harness.pass(40_000);
   const paused = await harness.run(explain(engine, { org: "default", jobId: `${id}:sub@1`, isForAll: false }));
   expect(paused).toMatchObject({
@@ -159,5 +159,5 @@ test("a step says what it waits for, who else does, and what would help", async 
   });
 });
 
-const parents = (harness: RunPlant): readonly Run[] =>
-  [...harness.bench.net.store.rows(RUNS)].map(({ value }) => value).filter(({ parent }) => !parent);
+const parents = (harness: RunHarness): readonly Run[] =>
+  [...harness.sim.net.store.rows(RUNS)].map(({ value }) => value).filter(({ parent }) => !parent);

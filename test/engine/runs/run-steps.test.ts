@@ -2,14 +2,14 @@ import { describe, expect, test } from "vitest";
 import { defaultSettings } from "../../../src/config/config.ts";
 import { deleteWorkflow } from "../../../src/engine/runs/workflows.ts";
 import { approve, reject } from "../../../src/engine/safety/approve-job.ts";
-import { RunPlant } from "../run-harness.ts";
+import { RunHarness } from "../run-harness.ts";
 
 const worker = (topic: string, facts: object = {}) => ({ topic, ...facts });
 const ONCE = { retry: { max_retries: 0 } };
 
 /** A system whose workers echo, fail, or never answer. */
 async function openSteps(safety: "local" | "remote" = "local") {
-  const harness = new RunPlant();
+  const harness = new RunHarness();
   const { engine } = await harness.control("c1", safety);
   const worked: string[] = [];
   const seen = async <T>(jobId: string, value: T): Promise<T> => {
@@ -231,7 +231,7 @@ describe.each(["local", "remote"] as const)("what holds for every job holds for 
 
   test("no more children are at work than the tenant may have jobs", async () => {
     const { limits } = defaultSettings();
-    const harness = new RunPlant({ limits: { ...limits, concurrentJobsMax: 5 } });
+    const harness = new RunHarness({ limits: { ...limits, concurrentJobsMax: 5 } });
     const { engine } = await harness.control("c1", safety);
     let [atWork, atWorkMax] = [0, 0];
     await harness.worker(

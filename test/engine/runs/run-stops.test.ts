@@ -3,12 +3,12 @@ import { defaultSettings } from "../../../src/config/config.ts";
 import { JOBS } from "../../../src/core/model/job.ts";
 import { RUNS, type Run } from "../../../src/core/model/run.ts";
 import { cancelRun } from "../../../src/engine/runs/control-run.ts";
-import { RunPlant } from "../run-harness.ts";
+import { RunHarness } from "../run-harness.ts";
 
 const never = () => new Promise<never>(() => {});
 
 test("children that are stopped because another branch was enough are told that, and not that the run ended", async () => {
-  const harness = new RunPlant();
+  const harness = new RunHarness();
   const { engine } = await harness.control("c1");
   const told: unknown[] = [];
   const hang = ({ signal }: { signal: AbortSignal }) => {
@@ -37,7 +37,7 @@ test("children that are stopped because another branch was enough are told that,
 });
 
 test("a cancelled `for_each` says that it was cancelled, and not that a child of it failed", async () => {
-  const harness = new RunPlant();
+  const harness = new RunHarness();
   const { engine } = await harness.control("c1");
   const handle = ({ input }: { input: unknown }) => (input === 1 ? Promise.reject(new Error("broken")) : never());
   await harness.worker("w", ["demo.w"], handle);
@@ -52,7 +52,7 @@ test("a cancelled `for_each` says that it was cancelled, and not that a child of
 
 test.each([1, 2, 3])("no sub-workflow begins while the run above is ending (seed %i)", async (seed) => {
   const { limits } = defaultSettings();
-  const harness = new RunPlant({ limits: { ...limits, concurrentRunsMax: 40 } }, seed);
+  const harness = new RunHarness({ limits: { ...limits, concurrentRunsMax: 40 } }, seed);
   const { engine } = await harness.control("c1");
   await harness.control("c2");
   await harness.apply(engine, { id: "inner", steps: { ask: { type: "approval" } } });
@@ -62,7 +62,7 @@ test.each([1, 2, 3])("no sub-workflow begins while the run above is ending (seed
   await harness.pass(30_000);
   let isEnding = false;
   const late: string[] = [];
-  harness.bench.net.onCommit = (_, change, committed) => {
+  harness.sim.net.onCommit = (_, change, committed) => {
     if (committed.kind !== "committed") return;
     for (const { table, id: key, value, expect: was } of change.puts) {
       if (table !== RUNS.name || !value) continue;
@@ -72,8 +72,8 @@ test.each([1, 2, 3])("no sub-workflow begins while the run above is ending (seed
   };
   await harness.run(cancelRun(engine, { org: "default", runId: id, by: "bob", why: "enough" }));
   await harness.pass(60_000);
-  const open = [...harness.bench.net.store.rows(RUNS)].filter(({ value }) => value.state === "RUNNING");
+  const open = [...harness.sim.net.store.rows(RUNS)].filter(({ value }) => value.state === "RUNNING");
   expect(open).toEqual([]);
-  expect([...harness.bench.net.store.rows(JOBS)].every(({ value }) => value.state === "CANCELLED")).toBe(true);
+  expect([...harness.sim.net.store.rows(JOBS)].every(({ value }) => value.state === "CANCELLED")).toBe(true);
   expect(late).toEqual([]);
 });

@@ -4,14 +4,14 @@ import { JOBS, type Job } from "../../../src/core/model/job.ts";
 import { isRunFinal, RUNS } from "../../../src/core/model/run.ts";
 import { rerun } from "../../../src/engine/intake/rerun-run.ts";
 import { cancelRun, pauseRun, resumeRun } from "../../../src/engine/runs/control-run.ts";
-import { RunPlant } from "../run-harness.ts";
+import { RunHarness } from "../run-harness.ts";
 
 const worker = (topic: string, facts: object = {}) => ({ topic, ...facts });
 const sub = (workflow: string, facts: object = {}) => ({ type: "subworkflow", workflow, ...facts });
 
 describe("sub-workflows", () => {
   test("one that fails is tried again as often as the step says, each time as a run of its own", async () => {
-    const harness = new RunPlant();
+    const harness = new RunHarness();
     const { engine } = await harness.control("c1");
     let worked = 0;
     await harness.worker("w1", ["demo.flaky"], async () => {
@@ -24,13 +24,13 @@ describe("sub-workflows", () => {
     const id = await harness.started(engine, "outer");
     await harness.pass(60_000);
     expect(harness.runOf(id)).toMatchObject({ state: "SUCCEEDED", output: { value: { sub: { a: 3 } } } });
-    const runs = [...harness.bench.net.store.rows(RUNS)].filter(({ value }) => value.parent?.runId === id);
+    const runs = [...harness.sim.net.store.rows(RUNS)].filter(({ value }) => value.parent?.runId === id);
     expect(runs.map(({ value }) => value.state).sort()).toEqual(["FAILED", "FAILED", "SUCCEEDED"]);
     expect(runs.every(({ value }) => value.isParentTold)).toBe(true);
   });
 
   test("one that fails is not done again; the reason reaches the run above, with its name", async () => {
-    const harness = new RunPlant();
+    const harness = new RunHarness();
     const { engine } = await harness.control("c1");
     await harness.worker("w1", ["demo.bad"], async () => {
       throw new Error("no such account");
@@ -42,11 +42,11 @@ describe("sub-workflows", () => {
     await harness.pass(30_000);
     const { error } = harness.runOf(id);
     expect(error?.message).toMatch(/^run .*: .*no such account/);
-    expect([...harness.bench.net.store.rows(RUNS)]).toHaveLength(2);
+    expect([...harness.sim.net.store.rows(RUNS)]).toHaveLength(2);
   });
 
   test("what the step says of itself holds for its run: labels, priority, actor", async () => {
-    const harness = new RunPlant();
+    const harness = new RunHarness();
     const { engine } = await harness.control("c1");
     await harness.apply(engine, { id: "inner", steps: { a: { topic: "demo.nobody" } } });
     const facts = { labels: { env: "prod" }, priority: "critical", actor_id: "billing" };
@@ -64,7 +64,7 @@ describe("sub-workflows", () => {
   });
 
   test("one that waits for a slot does not begin while the run above is paused, and says why", async () => {
-    const harness = new RunPlant({ limits: { ...defaultSettings().limits, concurrentRunsMax: 2 } });
+    const harness = new RunHarness({ limits: { ...defaultSettings().limits, concurrentRunsMax: 2 } });
     const { engine } = await harness.control("c1");
     await harness.worker("w1", ["demo.echo"], async () => "ok");
     await harness.apply(engine, { id: "ask", steps: { ask: { type: "approval" } } });
@@ -77,7 +77,7 @@ describe("sub-workflows", () => {
     await harness.run(pauseRun(engine, control(id)));
     await harness.run(cancelRun(engine, control(other)));
     await harness.pass(120_000);
-    expect([...harness.bench.net.store.rows(RUNS)]).toHaveLength(2);
+    expect([...harness.sim.net.store.rows(RUNS)]).toHaveLength(2);
     const { wait } = await harness.job(`${id}:sub@1`);
     expect(wait?.reason).toBe(`run ${id} is paused`);
     await harness.run(resumeRun(engine, control(id)));
@@ -91,7 +91,7 @@ describe("sub-workflows", () => {
     async (end) => {
       let deaths = 0;
       for (let fatal = 1; ; fatal++) {
-        const harness = new RunPlant();
+        const harness = new RunHarness();
         const { engine } = await harness.control("c1");
         await harness.worker("w1", ["demo.echo"], async () => {
           if (end === "FAILED") throw new Error("broken");
@@ -103,7 +103,7 @@ describe("sub-workflows", () => {
         await harness.apply(engine, { id: "outer", steps: { sub: sub("inner", { retry: { max_retries: 1 } }) } });
         const id = await harness.started(engine, "outer");
         let commits = 0;
-        harness.bench.net.onCommit = (by, change) => {
+        harness.sim.net.onCommit = (by, change) => {
           if (by.name !== "c1" || !change.puts.some(({ table }) => table === JOBS.name || table === RUNS.name)) return;
           commits += 1;
           if (commits === fatal) harness.crash("c1");
@@ -112,7 +112,7 @@ describe("sub-workflows", () => {
         await harness.control("c2");
         await harness.pass(200_000);
         expect(harness.runOf(id).state).toBe(end);
-        const inner = [...harness.bench.net.store.rows(RUNS)].filter(({ value }) => value.parent?.runId === id);
+        const inner = [...harness.sim.net.store.rows(RUNS)].filter(({ value }) => value.parent?.runId === id);
         expect(inner.map(({ value }) => value.state)).toEqual(Array(end === "FAILED" ? 2 : 1).fill(end));
         expect(inner.map(({ value }) => value.isParentTold)).toEqual(inner.map(() => true));
         if (commits < fatal) break;
@@ -123,7 +123,7 @@ describe("sub-workflows", () => {
   );
 
   test("a tree of them is cancelled from the top, three deep and ten wide, and nobody waits for a lock", async () => {
-    const harness = new RunPlant({ limits: { ...defaultSettings().limits, concurrentRunsMax: 1_000 } });
+    const harness = new RunHarness({ limits: { ...defaultSettings().limits, concurrentRunsMax: 1_000 } });
     const { engine } = await harness.control("c1");
     await harness.control("c2");
     const each = { for_each: "${[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]}" };
@@ -132,29 +132,29 @@ describe("sub-workflows", () => {
     await harness.apply(engine, { id: "root", steps: { sub: sub("branch", each) } });
     const id = await harness.started(engine, "root");
     await harness.pass(10_000);
-    const open = () => [...harness.bench.net.store.rows(RUNS)].filter(({ value }) => !isRunFinal(value.state)).length;
+    const open = () => [...harness.sim.net.store.rows(RUNS)].filter(({ value }) => !isRunFinal(value.state)).length;
     expect(open()).toBe(111);
     await harness.run(cancelRun(engine, { org: "default", runId: id, by: "bob", why: "enough" }));
     // Well before the sweeper would come for what was left undone.
     await harness.pass(2_000);
     expect(open()).toBe(0);
-    expect(harness.bench.net.counting.counters.get("cordum_lock_busy_retries_total")).toBeUndefined();
-    const jobs = [...harness.bench.net.store.rows(JOBS)].map(({ value }): Job["state"] => value.state);
+    expect(harness.sim.net.counting.counters.get("cordum_lock_busy_retries_total")).toBeUndefined();
+    const jobs = [...harness.sim.net.store.rows(JOBS)].map(({ value }): Job["state"] => value.state);
     expect(new Set(jobs)).toEqual(new Set(["CANCELLED"]));
   });
 
   test("a run that calls itself ends with a sentence, not with a full org", async () => {
-    const harness = new RunPlant({ limits: { ...defaultSettings().limits, concurrentRunsMax: 100 } });
+    const harness = new RunHarness({ limits: { ...defaultSettings().limits, concurrentRunsMax: 100 } });
     const { engine } = await harness.control("c1");
     await harness.apply(engine, { id: "self", steps: { again: sub("self") } });
     const id = await harness.started(engine, "self");
     await harness.pass(60_000);
     expect(harness.runOf(id)).toMatchObject({ state: "FAILED", error: { message: expect.stringContaining("8 deep") } });
-    expect([...harness.bench.net.store.rows(RUNS)]).toHaveLength(9);
+    expect([...harness.sim.net.store.rows(RUNS)]).toHaveLength(9);
   });
 
   test("a step that times out stops its sub-workflow", async () => {
-    const harness = new RunPlant();
+    const harness = new RunHarness();
     const { engine } = await harness.control("c1");
     await harness.apply(engine, { id: "slow", steps: { ask: { type: "approval" } } });
     await harness.apply(engine, {
@@ -170,7 +170,7 @@ describe("sub-workflows", () => {
 });
 
 test("a rerun copies what it keeps, and nothing of what it does again", async () => {
-  const harness = new RunPlant();
+  const harness = new RunHarness();
   const { engine } = await harness.control("c1");
   await harness.worker("w1", ["demo.large"], async () => "x".repeat(300_000));
   await harness.apply(engine, {
@@ -183,6 +183,6 @@ test("a rerun copies what it keeps, and nothing of what it does again", async ()
   const request = { org: "default", runId: first, fromStep: "b", by: "bob", idempotencyKey: null };
   const again = await harness.run(rerun(engine, request));
   if (again.kind !== "started") throw new Error(again.kind);
-  const blobs = [...harness.bench.net.blobs.keys()].filter((key) => key.includes(again.runId));
+  const blobs = [...harness.sim.net.blobs.keys()].filter((key) => key.includes(again.runId));
   expect(blobs).toEqual([`res:${again.runId}:a@1`]);
 });

@@ -2,13 +2,13 @@ import { describe, expect, test } from "vitest";
 import { defaultSettings } from "../../../src/config/config.ts";
 import type { Settings } from "../../../src/core/settings.ts";
 import { redriveDeadLetter } from "../../../src/engine/maintenance/redrive.ts";
-import { RunPlant } from "../run-harness.ts";
+import { RunHarness } from "../run-harness.ts";
 
 const never = () => new Promise<never>(() => {});
 
 async function open(settings: Partial<Settings> = {}) {
   const { dispatch } = defaultSettings();
-  const harness = new RunPlant({ ...settings, dispatch: { ...dispatch, deadlineMs: 3_600_000 } });
+  const harness = new RunHarness({ ...settings, dispatch: { ...dispatch, deadlineMs: 3_600_000 } });
   const { engine } = await harness.control("c1");
   await harness.worker("hang", ["demo.hang"], never, 100, { extendsForMs: 3_600_000 });
   return { harness, engine };
@@ -153,7 +153,7 @@ describe("a step that is tried again after its death has as much time as the fir
   });
 
   test("L43: an approval that a process which died has asked for ends at its time, and not before", async () => {
-    const harness = new RunPlant();
+    const harness = new RunHarness();
     const { engine } = await harness.control("c1");
     await harness.apply(engine, { id: "t", steps: { ask: { type: "approval", timeout_sec: 60 } } });
     const id = await harness.started(engine, "t");

@@ -3,7 +3,7 @@ import { READ_BYTES_MAX } from "../../../src/core/workflow/run/values.ts";
 import { approve } from "../../../src/engine/safety/approve-job.ts";
 import type { Blobs } from "../../../src/ports/blobs.ts";
 import { around } from "../../../src/sim/mutants/decorators.ts";
-import { RunPlant } from "../run-harness.ts";
+import { RunHarness } from "../run-harness.ts";
 
 const MUCH = 2_000_000;
 const COUNT = 24;
@@ -45,7 +45,7 @@ describe("what steps read at once", () => {
 
 /** Steps that put out much, then a question, then the steps that are given. */
 async function manyOutputs(readers: Record<string, object>) {
-  const harness = new RunPlant();
+  const harness = new RunHarness();
   const { engine } = await harness.control("c1");
   await harness.worker("w1", ["demo.much"], async () => ({ n: 7, text: "y".repeat(MUCH) }));
   const writers = Object.fromEntries(Array.from({ length: COUNT }, (_, at) => [`s${at}`, { topic: "demo.much" }]));
@@ -62,7 +62,7 @@ async function manyOutputs(readers: Record<string, object>) {
   };
   const { blobs } = engine.world;
   Object.assign(engine.world, { blobs: around(blobs, { get }) });
-  harness.bench.net.onCommit = () => {
+  harness.sim.net.onCommit = () => {
     loaded = 0;
   };
   await harness.run(approve(engine, { org: "default", jobId: `${id}:ask@1`, by: "bob" }));
@@ -71,7 +71,7 @@ async function manyOutputs(readers: Record<string, object>) {
 }
 
 test("outputs with paths under one parent stand beside each other", async () => {
-  const harness = new RunPlant();
+  const harness = new RunHarness();
   const { engine } = await harness.control("c1");
   const value = (input: unknown, facts: object) => ({ type: "transform", input, ...facts });
   const steps = {

@@ -4,7 +4,7 @@ import { rerun } from "../../../src/engine/intake/rerun-run.ts";
 import { redriveDeadLetter } from "../../../src/engine/maintenance/redrive.ts";
 import { cancelRun, pauseRun, resumeRun } from "../../../src/engine/runs/control-run.ts";
 import { approve, reject } from "../../../src/engine/safety/approve-job.ts";
-import { RunPlant } from "../run-harness.ts";
+import { RunHarness } from "../run-harness.ts";
 
 const echo = async (item: { input: unknown }) => item.input;
 const worker = (topic: string, facts: object = {}) => ({ topic, ...facts });
@@ -19,7 +19,7 @@ const chain = (id: string) => ({
 
 describe("the way of a run", () => {
   test.each(["local", "remote"] as const)("three steps in a row hand their outputs on, kernel %s", async (safety) => {
-    const harness = new RunPlant();
+    const harness = new RunHarness();
     const { engine } = await harness.control("c1", safety);
     await harness.worker("w1", ["demo.echo"], echo);
     await harness.apply(engine, chain("chain"));
@@ -45,12 +45,12 @@ describe("the way of a run", () => {
   });
 
   test("with the kernel in the process a step is one commit: its end, the run, and the next step sent", async () => {
-    const harness = new RunPlant();
+    const harness = new RunHarness();
     const { engine } = await harness.control("c1");
     await harness.worker("w1", ["demo.echo"], echo);
     await harness.apply(engine, chain("chain"));
     let commits = 0;
-    harness.bench.net.onCommit = (_, change) => {
+    harness.sim.net.onCommit = (_, change) => {
       if (change.puts.some(({ table }) => table === JOBS.name)) commits++;
     };
     await harness.started(engine, "chain", { input: { n: 1 } });
@@ -59,7 +59,7 @@ describe("the way of a run", () => {
   });
 
   test("a denied step ends the run, in the commit that would have begun it", async () => {
-    const harness = new RunPlant();
+    const harness = new RunHarness();
     const { engine } = await harness.control("c1");
     await harness.apply(engine, {
       id: "bad",
@@ -71,7 +71,7 @@ describe("the way of a run", () => {
   });
 
   test("a for_each of 1,000 children ends each of them once, in order, in bounded commits", async () => {
-    const harness = new RunPlant();
+    const harness = new RunHarness();
     const { engine } = await harness.control("c1");
     const worked: unknown[] = [];
     await harness.worker("w1", ["demo.echo"], async ({ input }) => worked.push(input), 50);
@@ -81,7 +81,7 @@ describe("the way of a run", () => {
       steps: { each: worker("demo.echo", { for_each: "${input.items}", input: "${item * 2}" }) },
     });
     let putsMax = 0;
-    harness.bench.net.onCommit = (_, change) => {
+    harness.sim.net.onCommit = (_, change) => {
       putsMax = Math.max(putsMax, change.puts.length);
     };
     const items = Array.from({ length: 1_000 }, (_, index) => index);
@@ -94,7 +94,7 @@ describe("the way of a run", () => {
   });
 
   test("an approval step waits for a human, in the list of approvals, and says who decided", async () => {
-    const harness = new RunPlant();
+    const harness = new RunHarness();
     const { engine } = await harness.control("c1");
     await harness.worker("w1", ["demo.echo"], echo);
     await harness.apply(engine, {
@@ -120,7 +120,7 @@ describe("the way of a run", () => {
   });
 
   test("L43: a delay ends at its time, not before, also when the process that made it has died", async () => {
-    const harness = new RunPlant();
+    const harness = new RunHarness();
     const { engine } = await harness.control("c1");
     await harness.apply(engine, { id: "wait", steps: { wait: { type: "delay", delay_sec: 30 } } });
     const id = await harness.started(engine, "wait");
@@ -133,7 +133,7 @@ describe("the way of a run", () => {
   });
 
   test("a sub-workflow passes the gate, hands its output up, and is cancelled with its parent", async () => {
-    const harness = new RunPlant();
+    const harness = new RunHarness();
     const { engine } = await harness.control("c1");
     await harness.worker("w1", ["demo.echo"], echo);
     await harness.apply(engine, chain("chain"));
@@ -157,7 +157,7 @@ describe("the way of a run", () => {
   });
 
   test("paused, nothing new begins; resumed, it goes on", async () => {
-    const harness = new RunPlant();
+    const harness = new RunHarness();
     const { engine } = await harness.control("c1");
     await harness.worker("w1", ["demo.echo"], echo);
     await harness.apply(engine, {
@@ -175,7 +175,7 @@ describe("the way of a run", () => {
   });
 
   test("a step's dead letter, tried again, rejoins its run; a rerun keeps what came before", async () => {
-    const harness = new RunPlant();
+    const harness = new RunHarness();
     const { engine } = await harness.control("c1");
     let isBroken = true;
     await harness.worker("w1", ["demo.echo"], echo);

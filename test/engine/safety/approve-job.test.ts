@@ -72,7 +72,7 @@ describe("a job that a human must decide about", () => {
     const engine = await office.open();
     const id = await office.submit(engine);
     let tables: string[] = [];
-    office.harness.bench.net.onCommit = (_, change) => {
+    office.harness.sim.net.onCommit = (_, change) => {
       if (change.puts.some((put) => put.table === JOBS.name && (put.value as { state: string }).state === "DISPATCHED"))
         tables = change.puts.map((put) => put.table);
     };

@@ -106,7 +106,7 @@ async function halting(policy: string): Promise<number[]> {
   harness.kernel.health = "up";
   while (engine.safety.breaker.kind !== "closed") await harness.pass(10);
   const asked: number[] = [];
-  harness.kernel.onRequest = () => asked.push(harness.bench.net.timeline.nowMs);
+  harness.kernel.onRequest = () => asked.push(harness.sim.net.timeline.nowMs);
   await harness.pass(100);
   for (let count = 0; count < 3; count++) {
     harness.process("c1").pause();

@@ -19,7 +19,7 @@ async function open(harness: Harness, engine: Engine, request: Partial<typeof WI
   return opened.lease;
 }
 
-const jobs = (harness: Harness): readonly Job[] => [...harness.bench.net.store.rows(JOBS)].map(({ value }) => value);
+const jobs = (harness: Harness): readonly Job[] => [...harness.sim.net.store.rows(JOBS)].map(({ value }) => value);
 
 describe("under a fail-open lease", () => {
   test("L33: jobs go without a verdict: labelled, remembered, counted, audited, listed for review", async () => {
@@ -37,8 +37,8 @@ describe("under a fail-open lease", () => {
     expect(job.bypass).toMatchObject({ leaseId: lease.id, reason });
     expect(job.output).toEqual({ kind: "inline", value: labels });
     expect(job.history.map(({ event }) => event)).toContain("bypassed");
-    expect(harness.bench.net.store.total(FAIL_OPEN_TOTAL)).toBe(1);
-    expect(harness.bench.net.counting.counters.get("cordum_scheduler_input_fail_open_total")).toBe(1);
+    expect(harness.sim.net.store.total(FAIL_OPEN_TOTAL)).toBe(1);
+    expect(harness.sim.net.counting.counters.get("cordum_scheduler_input_fail_open_total")).toBe(1);
     expect(await toldIn(harness, engine, "default")).toContain("fail_open bypassed by cordum");
     expect(await toldIn(harness, engine, "*")).toContain("fail_open opened by ann");
     expect(await listed(harness, engine, unreviewedOf("default"))).toEqual([id]);
@@ -117,11 +117,11 @@ describe("under a fail-open lease", () => {
     expect(await harness.run(closeFailOpen(closer, lease.id, "bob"))).toMatchObject({ kind: "closed" });
     // It has heard of nothing: what it remembers says that the lease is in force.
     expect(deaf.safety.grants.open).toMatchObject([{ id: lease.id }]);
-    const found = harness.bench.net.store.load(JOBS, id);
+    const found = harness.sim.net.store.load(JOBS, id);
     await harness.run(checkSafety(deaf, found as never));
     expect(await harness.job(id)).toMatchObject({ state: "PENDING" });
     expect((await harness.job(id)).bypass).toBeUndefined();
-    expect(harness.bench.net.store.total(FAIL_OPEN_TOTAL)).toBe(0);
+    expect(harness.sim.net.store.total(FAIL_OPEN_TOTAL)).toBe(0);
     expect(await harness.run(closeFailOpen(closer, lease.id, "bob"))).toMatchObject({ kind: "ended" });
   });
 });
@@ -165,7 +165,7 @@ describe("there is no forever", () => {
     expect(lease).toMatchObject({ scope: "*", by: "config" });
     expect((lease?.endsMs ?? 0) - (lease?.openedMs ?? 0)).toBe(30 * MINUTE_MS);
     expect((await harness.run(openAtStart(second)))?.id).toBe(lease?.id);
-    expect(harness.bench.net.counting.events.get("fail_open_opened")).toBe(1);
+    expect(harness.sim.net.counting.events.get("fail_open_opened")).toBe(1);
   });
 
   test("no tenant takes the places of others, and all tenants together none of those for everybody", async () => {
@@ -251,13 +251,13 @@ test("L29: a denial that could not be stored is not bypassed afterwards, though 
     ...engine,
     world: { ...engine.world, store: around(engine.world.store, { commit: () => Promise.reject(new Error("away")) }) },
   });
-  const found = harness.bench.net.store.load(JOBS, id) as never;
+  const found = harness.sim.net.store.load(JOBS, id) as never;
   await expect(harness.run(checkSafety(away, found))).rejects.toThrow("away");
   harness.kernel.health = "refuses";
   await harness.pass(1_000);
   await harness.run(checkSafety(engine, found));
   expect(await harness.job(id)).toMatchObject({ state: "DENIED" });
-  expect(harness.bench.net.store.total(FAIL_OPEN_TOTAL)).toBe(0);
+  expect(harness.sim.net.store.total(FAIL_OPEN_TOTAL)).toBe(0);
 });
 
 /** A process whose clock can be set; its timers count the time that passes. */

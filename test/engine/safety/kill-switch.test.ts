@@ -11,7 +11,7 @@ import { refreshPools, setDraining } from "../../../src/engine/workers/worker-po
 import { CANCEL } from "../../../src/protocol/subjects.ts";
 import { auditLines } from "../audit/audit-lines.ts";
 import { Harness, idOf } from "../harness.ts";
-import { RunPlant } from "../run-harness.ts";
+import { RunHarness } from "../run-harness.ts";
 
 const request = { scope: "default", reason: "it sends money to strangers", by: "ann" };
 const leaseWish = {
@@ -62,7 +62,7 @@ describe("while it is engaged", () => {
   });
 
   test("retries and steps of workflows wait as well, and are explained", async () => {
-    const harness = new RunPlant();
+    const harness = new RunHarness();
     const { engine } = await harness.control("c1");
     let tries = 0;
     await harness.worker("w1", ["t"], async () => {
@@ -159,7 +159,7 @@ test("the process that engages it dies at once: another one stops what is with w
   const id = idOf(await harness.admit(engine, { topic: "t" }));
   const acme = idOf(await harness.admit(engine, { topic: "t", org: "acme" }));
   await harness.pass(1_000);
-  harness.bench.net.onCommit = (by, change) => {
+  harness.sim.net.onCommit = (by, change) => {
     if (by.name === "c1" && change.puts.some(({ id: key }) => key === killId("default"))) harness.crash("c1");
   };
   engageKill(engine, request).catch(() => {}); // It never answers.

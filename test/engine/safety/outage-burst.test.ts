@@ -35,7 +35,7 @@ describe("jobs wait while the kernel is away for a minute", () => {
 });
 
 const countOf = (harness: Harness, state: Job["state"]): number =>
-  [...harness.bench.net.store.rows(JOBS)].filter(({ value }) => value.state === state).length;
+  [...harness.sim.net.store.rows(JOBS)].filter(({ value }) => value.state === state).length;
 
 function withPolicy(policy: string): Settings {
   const settings = defaultSettings();
@@ -49,7 +49,7 @@ async function sitOut(settings: Settings, health: "refuses" | "hangs", count: nu
   harness.kernel.health = health;
   const asked: { atMs: number; health: string }[] = [];
   harness.kernel.onRequest = () =>
-    asked.push({ atMs: harness.bench.net.timeline.nowMs, health: harness.kernel.health });
+    asked.push({ atMs: harness.sim.net.timeline.nowMs, health: harness.kernel.health });
   const { engine } = await harness.control("c1", "remote");
   for (const name of ["c2", "c3"]) await harness.control(name, "remote");
   let worked = 0;

@@ -15,13 +15,13 @@ import { put } from "../../../src/ports/store.ts";
 import { Harness } from "../harness.ts";
 
 /** When requests arrived at the kernel, and while it felt how. */
-function listen({ kernel, bench }: Harness): { readonly atMs: number; readonly health: string }[] {
+function listen({ kernel, sim: bench }: Harness): { readonly atMs: number; readonly health: string }[] {
   const asked: { atMs: number; health: string }[] = [];
   kernel.onRequest = () => asked.push({ atMs: bench.net.timeline.nowMs, health: kernel.health });
   return asked;
 }
 
-const breakerOf = (harness: Harness) => harness.bench.net.store.load(BREAKERS, SAFETY_BREAKER)?.value;
+const breakerOf = (harness: Harness) => harness.sim.net.store.load(BREAKERS, SAFETY_BREAKER)?.value;
 
 test("the breaker follows a store that went back: it does not stay open for ever", async () => {
   const harness = new Harness();
@@ -32,7 +32,7 @@ test("the breaker follows a store that went back: it does not stay open for ever
   for (let count = 0; count < 10; count++) await harness.run(admitJob(engine, anySubmission()));
   await harness.pass(60_000);
   expect(engine.safety.breaker.kind).not.toBe("closed");
-  const { store } = harness.bench.net;
+  const { store } = harness.sim.net;
   const found = store.load(BREAKERS, SAFETY_BREAKER);
   const puts = [put(BREAKERS, SAFETY_BREAKER, found, null)];
   store.commit({ org: "*", atMs: 0, puts, guards: [], sends: [], watch: [] });
@@ -52,10 +52,10 @@ describe("the breaker is shared", () => {
     expect(breakerOf(harness)).toMatchObject({ kind: "open", openings: 1, reason: "no answer within 1000 ms" });
     await harness.pass(100);
     const asked = listen(harness);
-    const beganMs = harness.bench.net.timeline.nowMs;
+    const beganMs = harness.sim.net.timeline.nowMs;
     expect(await harness.run(askKernel(second, REQUEST))).toMatchObject({ kind: "unavailable" });
     expect(asked).toEqual([]);
-    expect(harness.bench.net.timeline.nowMs).toBe(beganMs);
+    expect(harness.sim.net.timeline.nowMs).toBe(beganMs);
   });
 
   test("refreshes its copy at the first failure without a broadcast", async () => {

@@ -31,7 +31,7 @@ const hashOf = (text: string) => snapshotOf(text).hash;
 
 /** A process whose kernel is its own. */
 function enter(harness: Harness, name: string, change: (world: World) => Partial<World> = () => ({})): Engine {
-  const { world } = harness.bench.enter(name);
+  const { world } = harness.sim.enter(name);
   const kernel = builtInKernel();
   const own = { ...world, safety: localSafety(kernel) };
   return openEngine({ ...own, ...change(own) }, { current: harness.settings }, kernel);

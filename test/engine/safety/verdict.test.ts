@@ -101,7 +101,7 @@ describe("a process that dies with the commit of a decision", () => {
   test("leaves its line in the audit log", async () => {
     const harness = new Harness();
     const id = idOf(await harness.admit(harness.engine("c0", "remote"), { topic: "danger.rm" }));
-    const found = harness.bench.net.store.load(JOBS, id);
+    const found = harness.sim.net.store.load(JOBS, id);
     void checkSafety(dying(harness, "c1", "remote"), found as never).catch(() => {});
     await harness.pass(5_000);
     const { engine } = await harness.control("c2", "remote");

@@ -2,7 +2,7 @@ import { composeEngine, type Engine } from "../../../src/engine/engine.ts";
 import type { Labels, Metrics } from "../../../src/ports/metrics.ts";
 
 /** The same process with figures that can be read: everything that was measured, by name and labels. */
-export function measured(engine: Engine): { readonly engine: Engine; readonly seen: Map<string, number[]> } {
+export function withRecordedMetrics(engine: Engine): { readonly engine: Engine; readonly seen: Map<string, number[]> } {
   const seen = new Map<string, number[]>();
   const note = (name: string, value: number, labels: Labels = {}) => {
     const key = [name, ...Object.values(labels)].join(" ");

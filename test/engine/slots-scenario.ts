@@ -1,7 +1,7 @@
 import { defaultSettings } from "../../src/config/config.ts";
 import { SLOT_WAITS_GROUP } from "../../src/core/model/job.ts";
 import type { Settings } from "../../src/core/settings.ts";
-import { RunPlant } from "./run-harness.ts";
+import { RunHarness } from "./run-harness.ts";
 
 /** Runs that need slots for their sub-workflows, where there are few of them. */
 export const sub = (workflow: string, facts: object = {}) => ({ type: "subworkflow", workflow, ...facts });
@@ -14,12 +14,12 @@ export const OUTER = { id: "outer", steps: { sub: sub("inner") } };
 /** Its sub-workflow wants a slot when all that were started at once have theirs. */
 export const LATER = { id: "later", steps: { w: delay(1), sub: sub("inner", { depends_on: ["w"] }) } };
 
-export async function openSlots(limit: number, workflows: readonly object[], settings: Partial<Settings> = {}) {
-  const harness = new RunPlant({ limits: { ...defaultSettings().limits, concurrentRunsMax: limit }, ...settings });
+export async function openWithRunLimit(limit: number, workflows: readonly object[], settings: Partial<Settings> = {}) {
+  const harness = new RunHarness({ limits: { ...defaultSettings().limits, concurrentRunsMax: limit }, ...settings });
   const { engine } = await harness.control("c1");
   for (const workflow of workflows) await harness.apply(engine, workflow);
   return { harness, engine };
 }
 
-export const by = (runId: string) => ({ org: "default", runId, by: "bob", why: "enough" });
-export const waits = (harness: RunPlant): number => harness.bench.net.store.count(SLOT_WAITS_GROUP, "default");
+export const cancelRequest = (runId: string) => ({ org: "default", runId, by: "bob", why: "enough" });
+export const slotWaits = (harness: RunHarness): number => harness.sim.net.store.count(SLOT_WAITS_GROUP, "default");
