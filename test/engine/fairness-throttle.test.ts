@@ -2,39 +2,39 @@ import { describe, expect, test } from "vitest";
 import { FairnessThrottle } from "../../src/engine/fairness-throttle.ts";
 import { forMs, ThrottleScenario } from "./throttle-scenario.ts";
 
-describe("on one thread, first come first served", () => {
-  // Without rests the others take 10 times as long in one process, and 6 times in four that share the thread.
+describe("one thread shared by a wide run and small runs", () => {
+  // Without the throttle, small runs take 10 times as long in one process and 6 times as long in four processes.
   test.each([
     { processes: 1, timesMax: 2 },
     { processes: 4, timesMax: 3 },
   ])(
-    "other runs take at most $timesMax times as long beside a wide one, in $processes processes",
+    "small runs take at most $timesMax times as long beside a wide run, in $processes processes",
     async ({ processes, timesMax }) => {
-      const scene = await ThrottleScenario.open(processes);
-      const quiet = p95(await scene.others(forMs(scene, 2_500)));
-      await scene.startWide(ITEMS);
-      const meanwhile = await scene.others(() => scene.isWideOpen);
-      expect(meanwhile.length).toBeGreaterThan(20);
-      expect(p95(meanwhile)).toBeLessThan(timesMax * quiet);
-      expect(scene.wide.results).toBe(ITEMS);
-      expect(scene.wide.locks / ITEMS).toBeLessThan(0.1);
+      const scenario = await ThrottleScenario.open(processes);
+      const baseline = p95(await scenario.runSmall(forMs(scenario, 2_500)));
+      await scenario.startWide(ITEMS);
+      const contended = await scenario.runSmall(() => scenario.isWideOpen);
+      expect(contended.length).toBeGreaterThan(20);
+      expect(p95(contended)).toBeLessThan(timesMax * baseline);
+      expect(scenario.wideRun.results).toBe(ITEMS);
+      expect(scenario.wideRun.locks / ITEMS).toBeLessThan(0.1);
     },
     60_000,
   );
 
-  test("a wide run that is alone leaves the thread no rest", async () => {
-    const scene = await ThrottleScenario.open(1);
-    const fromBusyMs = scene.thread.busyMs;
-    await scene.startWide(ITEMS);
-    while (scene.isWideOpen) await scene.harness.pass(10);
-    const busyMs = scene.thread.busyMs - fromBusyMs;
-    expect(busyMs / scene.wideTookMs).toBeGreaterThan(0.95);
+  test("a wide run without competitors keeps the thread busy", async () => {
+    const scenario = await ThrottleScenario.open(1);
+    const fromBusyMs = scenario.thread.busyMs;
+    await scenario.startWide(ITEMS);
+    while (scenario.isWideOpen) await scenario.harness.pass(10);
+    const busyMs = scenario.thread.busyMs - fromBusyMs;
+    expect(busyMs / scenario.wideTookMs).toBeGreaterThan(0.95);
   }, 60_000);
 });
 
-describe("who rests", () => {
-  test("what is wide, for as long as it took and as long again, while others are at work here", () => {
-    const throttle = paceAfterWideTurn();
+describe("pause of a wide run", () => {
+  test("lasts twice the duration of its turn while another run is active", () => {
+    const throttle = throttleAfterWideTurn();
     expect(throttle.pauseMs("wide", 1_000)).toBe(0);
     throttle.begin("other", 1_000);
     expect(throttle.pauseMs("wide", 1_000)).toBe(8);
@@ -42,8 +42,8 @@ describe("who rests", () => {
     expect(throttle.pauseMs("wide", 1_008)).toBe(0);
   });
 
-  test("nobody, once others have gone for more than a moment", () => {
-    const throttle = paceAfterWideTurn();
+  test("ends soon after the other runs stop", () => {
+    const throttle = throttleAfterWideTurn();
     throttle.begin("other", 990);
     throttle.end("other", 995);
     expect(throttle.pauseMs("wide", 1_000)).toBe(8);
@@ -52,28 +52,28 @@ describe("who rests", () => {
     expect(throttle.isAlone("wide", 1_300)).toBe(true);
   });
 
-  test("where others are in other processes too, who came by lately stands for those who are not seen", () => {
-    const throttle = paceAfterWideTurn(new FairnessThrottle(true));
+  test("also applies after recent activity when locks are shared between processes", () => {
+    const throttle = throttleAfterWideTurn(new FairnessThrottle(true));
     throttle.begin("other", 900);
     throttle.end("other", 900);
     expect(throttle.pauseMs("wide", 1_000)).toBe(8);
   });
 
-  test("not those who have a step now and then, and not the wide for each other", () => {
-    const throttle = paceAfterWideTurn();
+  test("applies neither to small runs nor between wide runs", () => {
+    const throttle = throttleAfterWideTurn();
     throttle.charge("small", 3, 400, 1_000);
     throttle.begin("small", 1_000);
     throttle.end("small", 1_000);
     throttle.begin("wide", 1_000);
     expect(throttle.pauseMs("small", 1_000)).toBe(0);
-    const wide = paceAfterWideTurn();
-    wide.charge("wide too", 64, 4, 1_000);
-    wide.begin("wide too", 1_000);
+    const wide = throttleAfterWideTurn();
+    wide.charge("wide 2", 64, 4, 1_000);
+    wide.begin("wide 2", 1_000);
     expect(wide.pauseMs("wide", 1_000)).toBe(0);
   });
 
-  test("however long a turn took, not for long; and two debts are paid one after the other", () => {
-    const throttle = paceAfterWideTurn();
+  test("adds up over turns and is capped", () => {
+    const throttle = throttleAfterWideTurn();
     throttle.begin("other", 1_000);
     throttle.charge("wide", 64, 4, 1_000);
     expect(throttle.pauseMs("wide", 1_000)).toBe(16);
@@ -82,7 +82,7 @@ describe("who rests", () => {
   });
 });
 
-function paceAfterWideTurn(throttle = new FairnessThrottle(false)): FairnessThrottle {
+function throttleAfterWideTurn(throttle = new FairnessThrottle(false)): FairnessThrottle {
   throttle.begin("wide", 996);
   throttle.end("wide", 1_000);
   throttle.charge("wide", 64, 4, 1_000);

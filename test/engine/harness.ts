@@ -13,7 +13,7 @@ import { SeededRandom } from "../../src/sim/random.ts";
 import { startWorker, type WorkerOptions, type WorkItem } from "../../src/worker/worker.ts";
 import { type Bench, openBench } from "../sim/harness.ts";
 
-/** A whole small system on virtual time without faults, for tests that drive the flow by hand. */
+/** A fault-free control plane on virtual time, for tests of single engine functions. */
 export class Harness {
   readonly sim: Bench;
   readonly settings: Settings;
@@ -25,7 +25,7 @@ export class Harness {
     this.sim = openBench({ kernel: this.kernel, random: new SeededRandom(seed) });
   }
 
-  /** A process that could admit, schedule and finish; `control` joins it to the bus. */
+  /** An engine that is not connected to the bus; `control` also starts its consumers. */
   engine(name: string, safety: "local" | "remote" = "local"): Engine {
     const { process } = this.sim.enter(name);
     const engine = openEngine(simWorld(this.sim.net, process, { safety }), { current: this.settings });
@@ -48,7 +48,7 @@ export class Harness {
     return process;
   }
 
-  /** Its work never asks for more time, unless the options say so: a handler that hangs is lost at its deadline. */
+  /** Starts a worker that does not extend its leases by default, so that a hanging handler is lost at its deadline. */
   async worker(
     id: string,
     topics: readonly string[],

@@ -1,5 +1,3 @@
-// What a worker of others is sent: all that the wire protocol promises it, by the names of the wire protocol.
-
 import { expect, test } from "vitest";
 import { defaultSettings } from "../../src/config/config.ts";
 import { newJob } from "../../src/core/jobs/lifecycle.ts";
@@ -15,15 +13,15 @@ const safety = { effect: "allow_with_constraints", ruleId: "r", reason: "", snap
 
 const envOf = (job: Job) => requestIn(openWorkPacket("c1", job)).env;
 
-test("a step of a run says which one it is in its environment and in its labels", () => {
-  const ofStep = { workflow_id: "order", run_id: "r1", step_id: "pay" };
-  expect(envOf(step)).toEqual(ofStep);
+test("a step job carries its workflow, run and step in `env` and labels", () => {
+  const stepEnv = { workflow_id: "order", run_id: "r1", step_id: "pay" };
+  expect(envOf(step)).toEqual(stepEnv);
   expect(requestIn(openWorkPacket("c1", step)).labels).toEqual(labels);
-  // Labels of others are no environment.
-  expect(envOf({ ...step, safety })).toEqual({ ...ofStep, CORDUM_CONSTRAINTS: '{"budgets":{"max_runtime_ms":5}}' });
+  // Submitter labels are not copied to the environment.
+  expect(envOf({ ...step, safety })).toEqual({ ...stepEnv, CORDUM_CONSTRAINTS: '{"budgets":{"max_runtime_ms":5}}' });
 });
 
-test("a job of its own has what it must keep to there, and else nothing", () => {
+test("a job without a run carries only its constraints in `env`", () => {
   expect(envOf(plain)).toBeUndefined();
   expect(envOf({ ...plain, safety })).toEqual({ CORDUM_CONSTRAINTS: '{"budgets":{"max_runtime_ms":5}}' });
 });

@@ -4,7 +4,7 @@ import { defaultRunRequest, type RunRequest, type StartOutcome, startRun } from 
 import { applyWorkflow } from "../../src/engine/runs/workflows.ts";
 import { Harness } from "./harness.ts";
 
-/** A small system on virtual time, for tests of workflow runs. */
+/** A harness with operations on workflows and runs. */
 export class RunHarness extends Harness {
   async apply(engine: Engine, document: object, org = "default"): Promise<void> {
     const applied = await this.run(applyWorkflow(engine, { org, by: "test", document }));
@@ -27,7 +27,7 @@ export class RunHarness extends Harness {
     return found.value;
   }
 
-  /** What became of each step. */
+  /** The state of each step. */
   states(id: string): Record<string, string> {
     return Object.fromEntries(Object.entries(this.runOf(id).steps).map(([step, { state }]) => [step, state]));
   }

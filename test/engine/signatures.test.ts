@@ -16,8 +16,8 @@ import { Harness } from "./harness.ts";
 const ann = signer();
 const senders = { ann: { keyFile: "", tenants: ["acme"] } };
 
-/** As a bus with signatures delivers it. */
-function arrived(bytes: Uint8Array, signedBy: string | null): Content {
+/** Content as a bus with signature checks delivers it. */
+function deliveredContent(bytes: Uint8Array, signedBy: string | null): Content {
   return { kind: "packet", packet: { ...decodePacket(bytes), origin: { kind: "arrived", bytes, signedBy } } };
 }
 
@@ -26,20 +26,20 @@ const messageHandler = (handle: MessageHandler["handle"]): MessageHandler => ({
   about: () => "",
   handle,
 });
-const FINE = messageHandler(async () => {});
+const NOOP_HANDLER = messageHandler(async () => {});
 
 function once(harness: Harness, engine: Engine, content: Content, at: MessageHandler, subject = RESULT) {
   return harness.run(deliverTo(engine, at)({ id: "m1", subject, attempt: 1, content }));
 }
 
-async function letterOn(harness: Harness, engine: Engine, subject: string) {
+async function deadLetterOn(harness: Harness, engine: Engine, subject: string) {
   const deadLetter = (await harness.run(engine.world.store.load(DEAD_LETTERS, `${subject}/m1`)))?.value;
-  if (deadLetter?.source.kind !== "message") throw new Error("there is no letter of a message");
+  if (deadLetter?.source.kind !== "message") throw new Error("no dead letter of a message");
   return { ...deadLetter, bytes: [...fromBase64(deadLetter.source.base64)] };
 }
 
-/** What is sent on a subject from now on. */
-async function watched(harness: Harness, engine: Engine, subject: string): Promise<Packet[]> {
+/** Records the packets sent on `subject` from now on. */
+async function recordPackets(harness: Harness, engine: Engine, subject: string): Promise<Packet[]> {
   const seen: Packet[] = [];
   await harness.run(
     engine.world.bus.consume(subject, "watch", async ({ content }) => {
@@ -50,12 +50,12 @@ async function watched(harness: Harness, engine: Engine, subject: string): Promi
   return seen;
 }
 
-/** Encoded anew it would be other bytes: a number in more of them than needed, a field of a later version. */
+/** Not in canonical encoding: an over-long varint and an unknown field. */
 const unusual = Buffer.concat([submitBytes("ann", "j", "acme"), Buffer.from([0x20, 0x81, 0x00, 0xa2, 0x06, 1, 9])]);
 
-describe("a packet that is refused", () => {
+describe("a refused packet", () => {
   test.each(["SIGNATURE_MISSING", "SIGNATURE_INVALID"] as const)(
-    "%s: to the dead letters at once, with its bytes",
+    "%s: becomes a dead letter at once, with its bytes",
     async (code) => {
       const harness = new Harness();
       const engine = harness.engine("c");
@@ -65,18 +65,23 @@ describe("a packet that is refused", () => {
         isHandled = true;
       });
       expect(await once(harness, engine, content, watching)).toEqual({ kind: "term" });
-      const deadLetter = await letterOn(harness, engine, RESULT);
+      const deadLetter = await deadLetterOn(harness, engine, RESULT);
       expect(deadLetter).toMatchObject({ reason: "permanent", org: "*", error: { code, message: "because" } });
       expect(deadLetter.bytes).toEqual([...unusual]);
       expect(isHandled).toBe(false);
     },
   );
 
-  test("is sent again as it came, once its sender is known", async () => {
+  test("is published again unchanged when its dead letter is redriven", async () => {
     const harness = new Harness();
     const engine = harness.engine("c");
-    await once(harness, engine, { kind: "refused", bytes: unusual, code: "SIGNATURE_INVALID", error: "x" }, FINE);
-    const seen = await watched(harness, engine, RESULT);
+    await once(
+      harness,
+      engine,
+      { kind: "refused", bytes: unusual, code: "SIGNATURE_INVALID", error: "x" },
+      NOOP_HANDLER,
+    );
+    const seen = await recordPackets(harness, engine, RESULT);
     const request = { org: "*", id: `${RESULT}/m1`, by: "alice" };
     expect(await harness.run(redriveDeadLetter(engine, request))).toMatchObject({ kind: "sent_again" });
     await harness.pass(1_000);
@@ -84,45 +89,45 @@ describe("a packet that is refused", () => {
   });
 });
 
-describe("a packet that others have signed", () => {
+describe("a packet signed by a third party", () => {
   const bytes = ann.sign(unusual);
 
-  test("is parked and comes back as it came: its sender's signature is still right", async () => {
+  test("is parked and redelivered with the original bytes and signature", async () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1");
     const later = messageHandler(() => Promise.reject(retryAfter("later", 30_000)));
-    expect(await once(harness, engine, arrived(bytes, "ann"), later)).toEqual({ kind: "ack" });
-    const seen = await watched(harness, harness.engine("d"), RESULT);
+    expect(await once(harness, engine, deliveredContent(bytes, "ann"), later)).toEqual({ kind: "ack" });
+    const seen = await recordPackets(harness, harness.engine("d"), RESULT);
     await harness.pass(31_000);
     expect(seen.map((packet) => [...encodePacket(packet)])).toEqual([[...bytes]]);
-    // Who signed it is looked at anew: what a record says of it counts for nothing.
+    // The signature is verified again on redelivery; the stored record is not trusted.
     expect(seen[0]?.origin?.kind).toBe("kept");
   });
 
-  test("goes back to the broker as it came, while the store is away", async () => {
+  test("is republished with the original bytes while the store is unavailable", async () => {
     const harness = new Harness();
     const engine = harness.engine("c");
-    const away = () => Promise.reject(Object.assign(new Error("gone"), { code: "STORE_UNAVAILABLE" }));
-    const cut: Engine = composeEngine({
+    const unavailable = () => Promise.reject(Object.assign(new Error("gone"), { code: "STORE_UNAVAILABLE" }));
+    const disconnected: Engine = composeEngine({
       ...engine,
-      world: { ...engine.world, store: new Proxy(engine.world.store, { get: () => away }) },
+      world: { ...engine.world, store: new Proxy(engine.world.store, { get: () => unavailable }) },
     });
-    const seen = await watched(harness, engine, RESULT);
-    const handler = deliverTo(cut, messageHandler(away));
-    const content = arrived(bytes, "ann");
+    const seen = await recordPackets(harness, engine, RESULT);
+    const handler = deliverTo(disconnected, messageHandler(unavailable));
+    const content = deliveredContent(bytes, "ann");
     const { deliverMax } = engine.settings.current.bus;
     await harness.run(handler({ id: "m1", subject: RESULT, attempt: deliverMax - 1, content }));
     await harness.pass(1_000);
     expect(seen.map((packet) => [...encodePacket(packet)])).toEqual([[...bytes]]);
   });
 
-  test("ends among the dead letters as it came", async () => {
+  test("keeps its original bytes in the dead letter", async () => {
     const harness = new Harness({ senders });
     const engine = harness.engine("c");
     const other = ann.sign(submitBytes("ann", "j2", "birch"));
-    const submits: MessageHandler = { ...FINE, handle: (packet) => handleSubmission(engine, packet) };
-    expect(await once(harness, engine, arrived(other, "ann"), submits, SUBMIT)).toEqual({ kind: "term" });
-    const deadLetter = await letterOn(harness, engine, SUBMIT);
+    const submits: MessageHandler = { ...NOOP_HANDLER, handle: (packet) => handleSubmission(engine, packet) };
+    expect(await once(harness, engine, deliveredContent(other, "ann"), submits, SUBMIT)).toEqual({ kind: "term" });
+    const deadLetter = await deadLetterOn(harness, engine, SUBMIT);
     expect(deadLetter.bytes).toEqual([...other]);
     expect(deadLetter).toMatchObject({
       org: "*",
@@ -130,15 +135,15 @@ describe("a packet that others have signed", () => {
     });
   });
 
-  test("submits for the tenants of its sender; the same words without a signature do not", async () => {
+  test("may submit for the tenants of its sender; the same packet without a signature may not", async () => {
     const harness = new Harness({ senders });
     const { engine } = await harness.control("c1");
-    const submits: MessageHandler = { ...FINE, handle: (packet) => handleSubmission(engine, packet) };
+    const submits: MessageHandler = { ...NOOP_HANDLER, handle: (packet) => handleSubmission(engine, packet) };
     const signed = ann.sign(submitBytes("ann", "signed", "acme"));
-    expect(await once(harness, engine, arrived(signed, "ann"), submits, SUBMIT)).toEqual({ kind: "ack" });
+    expect(await once(harness, engine, deliveredContent(signed, "ann"), submits, SUBMIT)).toEqual({ kind: "ack" });
     expect(await harness.job("signed")).toMatchObject({ org: "acme", submittedBy: "bus:ann" });
     const unsigned = submitBytes("ann", "unsigned", "acme");
-    expect(await once(harness, engine, arrived(unsigned, null), submits, SUBMIT)).toEqual({ kind: "term" });
+    expect(await once(harness, engine, deliveredContent(unsigned, null), submits, SUBMIT)).toEqual({ kind: "term" });
     await expect(harness.job("unsigned")).rejects.toThrow("no job");
   });
 });

@@ -3,15 +3,15 @@ import { SLOT_WAITS_GROUP } from "../../src/core/model/job.ts";
 import type { Settings } from "../../src/core/settings.ts";
 import { RunHarness } from "./run-harness.ts";
 
-/** Runs that need slots for their sub-workflows, where there are few of them. */
+/** Workflows whose sub-workflows compete for a small number of run slots. */
 export const sub = (workflow: string, facts: object = {}) => ({ type: "subworkflow", workflow, ...facts });
 export const delay = (sec: number) => ({ type: "delay", delay_sec: sec });
 
-/** A run of it stays open until somebody decides. */
-export const ASK = { id: "ask", steps: { ask: { type: "approval" } } };
+/** A run of it stays open until its approval is decided. */
+export const APPROVAL = { id: "ask", steps: { ask: { type: "approval" } } };
 export const INNER = { id: "inner", steps: { a: delay(1) } };
 export const OUTER = { id: "outer", steps: { sub: sub("inner") } };
-/** Its sub-workflow wants a slot when all that were started at once have theirs. */
+/** Its sub-workflow needs a slot after every run started at the same time has taken one. */
 export const LATER = { id: "later", steps: { w: delay(1), sub: sub("inner", { depends_on: ["w"] }) } };
 
 export async function openWithRunLimit(limit: number, workflows: readonly object[], settings: Partial<Settings> = {}) {

@@ -7,42 +7,46 @@ import { startRun } from "../../src/engine/intake/start-run.ts";
 import type { World } from "../../src/ports/world.ts";
 import { simWorld } from "../../src/sim/adapters/world.ts";
 import { around } from "../../src/sim/mutants/decorators.ts";
-import { RunHarness, RUN_REQUEST } from "./run-harness.ts";
+import { RUN_REQUEST, RunHarness } from "./run-harness.ts";
 
 /**
- * A wide run and small ones beside it, on virtual time, where work takes time: whatever a process does is done by one
- * thread, first come first served, and each record that is written, message that is handled and job that is sent costs.
+ * A wide run and small runs on virtual time. Each process has one simulated thread; every commit, message and dispatch
+ * occupies it for a fixed time.
  */
 export class ThrottleScenario {
-  readonly harness = new RunHarness(MANY);
+  readonly harness = new RunHarness(SETTINGS);
   readonly engines: Engine[] = [];
   readonly thread = new Thread(() => this.harness.sim.net.timeline.nowMs);
-  /** Turns of the wide run's lock, and results that were applied to it. */
-  readonly wide = { id: "none", startedMs: 0, locks: 0, results: 0 };
+  /** Lock acquisitions of the wide run and results applied to it. */
+  readonly wideRun = { id: "none", startedMs: 0, locks: 0, results: 0 };
   readonly #endedMs = new Map<string, number>();
 
   static async open(processes: number): Promise<ThrottleScenario> {
-    const scene = new ThrottleScenario();
-    const { net } = scene.harness.sim;
-    const swift = { latencyMs: 0.05 };
-    net.faults = { ...net.faults, store: { ...net.faults.store, ...swift }, bus: { ...net.faults.bus, ...swift } };
-    for (let n = 1; n <= processes; n++) await scene.#control(`c${n}`, processes);
-    await scene.harness.worker("w", ["demo.step", "demo.child"], async () => ({ ok: true }), 1_000);
-    for (const document of [THREE, FAN]) await scene.harness.apply(scene.#first, document);
-    return scene;
+    const scenario = new ThrottleScenario();
+    const { net } = scenario.harness.sim;
+    const lowLatency = { latencyMs: 0.05 };
+    net.faults = {
+      ...net.faults,
+      store: { ...net.faults.store, ...lowLatency },
+      bus: { ...net.faults.bus, ...lowLatency },
+    };
+    for (let n = 1; n <= processes; n++) await scenario.#control(`c${n}`, processes);
+    await scenario.harness.worker("w", ["demo.step", "demo.child"], async () => ({ ok: true }), 1_000);
+    for (const document of [THREE, FAN]) await scenario.harness.apply(scenario.#first, document);
+    return scenario;
   }
 
-  /** Small runs, one every 50 ms, as long as it is asked for: how long each of them took. */
-  async others(goesOn: () => boolean): Promise<readonly number[]> {
+  /** Starts one small run every 50 ms while `isActive` holds, and returns their durations. */
+  async runSmall(isActive: () => boolean): Promise<readonly number[]> {
     const { timeline } = this.harness.sim.net;
     const started: Promise<{ readonly id: string; readonly atMs: number }>[] = [];
-    while (goesOn()) {
+    while (isActive()) {
       const atMs = timeline.nowMs;
       const engine = this.engines[started.length % this.engines.length] ?? this.#first;
       started.push(
         startRun(engine, { ...RUN_REQUEST, workflowId: THREE.id }, "test").then((run) => ({ id: idOf(run), atMs })),
       );
-      await this.harness.pass(EVERY_MS);
+      await this.harness.pass(START_INTERVAL_MS);
     }
     await this.harness.pass(1_000);
     const runs = await Promise.all(started);
@@ -51,8 +55,8 @@ export class ThrottleScenario {
 
   async startWide(items: number): Promise<void> {
     const input = { items: Array.from({ length: items }, (_, index) => index) };
-    this.wide.id = await this.harness.started(this.#first, FAN.id, { input });
-    this.wide.startedMs = this.nowMs;
+    this.wideRun.id = await this.harness.started(this.#first, FAN.id, { input });
+    this.wideRun.startedMs = this.nowMs;
   }
 
   get nowMs(): number {
@@ -60,11 +64,11 @@ export class ThrottleScenario {
   }
 
   get isWideOpen(): boolean {
-    return !this.#endedMs.has(this.wide.id);
+    return !this.#endedMs.has(this.wideRun.id);
   }
 
   get wideTookMs(): number {
-    return (this.#endedMs.get(this.wide.id) ?? Number.POSITIVE_INFINITY) - this.wide.startedMs;
+    return (this.#endedMs.get(this.wideRun.id) ?? Number.POSITIVE_INFINITY) - this.wideRun.startedMs;
   }
 
   get #first(): Engine {
@@ -92,7 +96,8 @@ export class ThrottleScenario {
         if (table === RUNS.name && value && isRunFinal((value as Run).state)) {
           this.#endedMs.set(id, this.harness.sim.net.timeline.nowMs);
         }
-        if (table === JOBS.name && id.startsWith(`${this.wide.id}:`) && isEnd(value)) this.wide.results += 1;
+        if (table === JOBS.name && id.startsWith(`${this.wideRun.id}:`) && isSucceeded(value))
+          this.wideRun.results += 1;
       }
       return committed;
     };
@@ -106,7 +111,7 @@ export class ThrottleScenario {
       return bus.dispatch(subject, packet);
     };
     const acquire: typeof locks.acquire = async (request) => {
-      if (request.key.endsWith(this.wide.id)) this.wide.locks += 1;
+      if (request.key.endsWith(this.wideRun.id)) this.wideRun.locks += 1;
       return locks.acquire(request);
     };
     return {
@@ -118,13 +123,13 @@ export class ThrottleScenario {
   }
 }
 
-/** For so long, from now on. */
-export function forMs(scene: ThrottleScenario, ms: number): () => boolean {
-  const untilMs = scene.nowMs + ms;
-  return () => scene.nowMs < untilMs;
+/** A predicate that holds for the next `ms` milliseconds. */
+export function forMs(scenario: ThrottleScenario, ms: number): () => boolean {
+  const untilMs = scenario.nowMs + ms;
+  return () => scenario.nowMs < untilMs;
 }
 
-/** One at a time, in the order of asking. */
+/** A single thread that serves work in order of arrival. */
 class Thread {
   busyMs = 0;
   readonly #now: () => number;
@@ -134,7 +139,7 @@ class Thread {
     this.#now = now;
   }
 
-  /** How long it takes until this has been done. */
+  /** Reserves `ms` of the thread; returns the time until that work is done. */
   take(ms: number): number {
     this.busyMs += ms;
     this.#freeMs = Math.max(this.#freeMs, this.#now()) + ms;
@@ -142,7 +147,7 @@ class Thread {
   }
 }
 
-const isEnd = (value: unknown): boolean => (value as { state?: string } | null)?.state === "SUCCEEDED";
+const isSucceeded = (value: unknown): boolean => (value as { state?: string } | null)?.state === "SUCCEEDED";
 
 function idOf(outcome: Awaited<ReturnType<typeof startRun>>): string {
   if (outcome.kind !== "started") throw new Error(JSON.stringify(outcome));
@@ -156,8 +161,8 @@ const THREE = {
   ),
 };
 const FAN = { id: "fan", steps: { each: { topic: "demo.child", for_each: "${input.items}" } } };
-const MANY = { limits: { ...defaultSettings().limits, concurrentRunsMax: 100_000 } };
-const EVERY_MS = 50;
+const SETTINGS = { limits: { ...defaultSettings().limits, concurrentRunsMax: 100_000 } };
+const START_INTERVAL_MS = 50;
 const COMMIT_MS = 0.8;
 const PUT_MS = 0.12;
 const MESSAGE_MS = 0.1;

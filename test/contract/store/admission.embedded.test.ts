@@ -22,7 +22,9 @@ describe.each(["atomic", "polled"] as const)("embedded admission, %s", (strategy
     });
   };
   const race = (keys: readonly (string | null)[]): Promise<StartOutcome[]> =>
-    Promise.all(keys.map((idempotencyKey) => startRun(engine, { ...RUN_REQUEST, workflowId: "ask", idempotencyKey }, "test")));
+    Promise.all(
+      keys.map((idempotencyKey) => startRun(engine, { ...RUN_REQUEST, workflowId: "ask", idempotencyKey }, "test")),
+    );
   const openRuns = async (): Promise<{ readonly runs: readonly string[]; readonly slots: number }> => {
     const { store } = engine.world;
     const pages = await Promise.all(openRunLists("default").map((index) => store.list(RUNS, { index, limit: 100 })));

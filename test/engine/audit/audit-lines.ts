@@ -1,4 +1,4 @@
-/** What the audit log says of one kind, wherever the lines stand by now: `alice approved`. */
+/** All audit lines of one kind, chained or pending, as `alice approved`. */
 
 import {
   AUDIT_PAGES,

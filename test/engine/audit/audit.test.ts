@@ -19,7 +19,7 @@ import { Harness, idOf } from "../harness.ts";
 const line = (org: string, what: string, facts: AuditLine["facts"] = {}): AuditLine => ({
   org,
   kind: "key",
-  who: "somebody",
+  who: "operator",
   what,
   facts,
 });
@@ -36,7 +36,7 @@ function entriesOf(harness: Harness, org: string): readonly AuditEntry[] {
 
 const pendingOf = (harness: Harness) => harness.sim.net.store.counts(AUDIT_PENDING_GROUP, 100);
 
-test("a line stands in the commit that it is about: refused together, there together", async () => {
+test("stores a line in the commit that it describes, or not at all", async () => {
   const harness = new Harness();
   const engine = harness.engine("a");
   const window = { group: "inflight", name: "t" };
@@ -52,7 +52,7 @@ test("a line stands in the commit that it is about: refused together, there toge
   expect(pendingOf(harness).size).toBe(0);
 });
 
-test("the lines of one tick are one record per tenant, committed at once, and keep their order", async () => {
+test("stores the lines of one tick as one record per tenant, in order", async () => {
   const harness = new Harness();
   const engine = harness.engine("a");
   for (let at = 0; at < 30; at++) recordAudit(engine, line(at % 2 ? "odd" : "even", `line ${at}`));
@@ -73,7 +73,7 @@ test("the lines of one tick are one record per tenant, committed at once, and ke
   expect(entriesOf(harness, "even")).toEqual([]);
 });
 
-test("sweepers move what waits by themselves; many at once write nothing twice", async () => {
+test("concurrent sweepers chain pending lines without duplicates", async () => {
   const harness = new Harness();
   const engines: Engine[] = [];
   for (const name of ["a", "b", "c"]) engines.push((await harness.control(name)).engine);
@@ -90,7 +90,7 @@ test("sweepers move what waits by themselves; many at once write nothing twice",
   expect(await harness.run(checkAudit(engines[0]!, "acme"))).toMatchObject({ entries: written, problem: null });
 });
 
-test("more than a commit takes is moved in several; a chain goes over many pages", async () => {
+test("chains large backlogs in several commits and over many pages", async () => {
   const harness = new Harness();
   const engine = harness.engine("a");
   for (let at = 0; at < 2_750; at++) recordAudit(engine, line("acme", `${at}`));
@@ -103,7 +103,7 @@ test("more than a commit takes is moved in several; a chain goes over many pages
   expect(await harness.run(checkAudit(engine, "acme"))).toMatchObject({ entries: 2_750, problem: null });
 });
 
-test("a thousand records are looked at a few times, and moved in portions that nobody waits long for", async () => {
+test("chains a thousand records with few reads and small commits", async () => {
   const harness = new Harness();
   const engine = harness.engine("a");
   for (let at = 0; at < 1_000; at++)
@@ -111,13 +111,13 @@ test("a thousand records are looked at a few times, and moved in portions that n
   const counts = { list: 0, load: 0, puts: [] as number[] };
   const { store } = engine.world;
   const counted = around(store, {
-    list: (...asked: Parameters<Store["list"]>) => {
+    list: (...args: Parameters<Store["list"]>) => {
       counts.list++;
-      return store.list(...asked);
+      return store.list(...args);
     },
-    load: (...asked: Parameters<Store["load"]>) => {
+    load: (...args: Parameters<Store["load"]>) => {
       counts.load++;
-      return store.load(...asked);
+      return store.load(...args);
     },
     commit: (change: Change) => {
       counts.puts.push(change.puts.length);
@@ -134,14 +134,14 @@ test("a thousand records are looked at a few times, and moved in portions that n
   expect(await harness.run(checkAudit(engine, "acme"))).toMatchObject({ entries: 1_000, problem: null });
 });
 
-test("a check finds an entry that was changed in the store, and names it", async () => {
+test("a check reports the index of a changed entry", async () => {
   const harness = new Harness();
   const engine = harness.engine("a");
   for (let at = 0; at < 450; at++) recordAudit(engine, line("acme", `${at}`));
   await harness.pass(100);
   await harness.run(chainAudit(engine, "acme"));
   const page = await harness.run(engine.world.store.load(AUDIT_PAGES, pageId("acme", 1)));
-  const entries = page!.value.entries.map((entry) => (entry.index === 321 ? { ...entry, who: "nobody" } : entry));
+  const entries = page!.value.entries.map((entry) => (entry.index === 321 ? { ...entry, who: "mallory" } : entry));
   await harness.run(
     engine.commit({ org: "acme", puts: [put(AUDIT_PAGES, page!.id, page, { ...page!.value, entries })] }),
   );
@@ -149,7 +149,7 @@ test("a check finds an entry that was changed in the store, and names it", async
   expect(verdict.problem).toMatchObject({ index: 321, why: expect.stringContaining("changed") });
 });
 
-test("a page that was removed, and a head that was set back, are found", async () => {
+test("a check reports a removed page and a reset head", async () => {
   const harness = new Harness();
   const engine = harness.engine("a");
   for (let at = 0; at < 450; at++) recordAudit(engine, line("acme", `${at}`));
@@ -160,17 +160,20 @@ test("a page that was removed, and a head that was set back, are found", async (
   const last = await harness.run(store.load(AUDIT_PAGES, pageId("acme", 2)));
   await harness.run(engine.commit({ org: "acme", puts: [put(AUDIT_PAGES, last!.id, last, null)] }));
   expect((await harness.run(checkAudit(engine, "acme"))).problem?.index).toBe(400);
-  const back = { ...head!.value, count: 400 };
-  await harness.run(engine.commit({ org: "acme", puts: [put(AUDIT_HEADS, "acme", head, back)] }));
+  const resetHead = { ...head!.value, count: 400 };
+  await harness.run(engine.commit({ org: "acme", puts: [put(AUDIT_HEADS, "acme", head, resetHead)] }));
   expect((await harness.run(checkAudit(engine, "acme"))).problem?.index).toBe(399);
 });
 
-test("a store that does not answer for a while loses no line", async () => {
+test("keeps lines while the store is unavailable", async () => {
   const harness = new Harness();
   const engine = harness.engine("a");
   const commit = () => Promise.reject(new Error("away"));
-  const away = composeEngine({ ...engine, world: { ...engine.world, store: around(engine.world.store, { commit }) } });
-  for (const what of ["one", "two"]) recordAudit(away, line("acme", what));
+  const unavailable = composeEngine({
+    ...engine,
+    world: { ...engine.world, store: around(engine.world.store, { commit }) },
+  });
+  for (const what of ["one", "two"]) recordAudit(unavailable, line("acme", what));
   await harness.pass(100);
   expect(pendingOf(harness).size).toBe(0);
   recordAudit(engine, line("acme", "three"));
@@ -178,7 +181,7 @@ test("a store that does not answer for a while loses no line", async () => {
   expect(entriesOf(harness, "acme").map(({ what }) => what)).toEqual(["one", "two", "three"]);
 });
 
-test("nothing secret is written, under whatever name", async () => {
+test("redacts secrets in every field", async () => {
   const harness = new Harness();
   const engine = harness.engine("a");
   const key = `cordum_k1_${"s3cr3t".repeat(5)}`;
@@ -194,7 +197,7 @@ test("nothing secret is written, under whatever name", async () => {
   expect(entriesOf(harness, "acme")[1]?.facts).toMatchObject({ has_password: true, count: 3 });
 });
 
-test("every verdict of the kernel is in the log of its tenant; a repeat is told from a decision", async () => {
+test("logs every verdict in its tenant's log and marks idempotent replays as repeated", async () => {
   const harness = new Harness();
   const { engine } = await harness.control("a");
   const allowed = await harness.admit(engine, {
@@ -224,7 +227,7 @@ test("every verdict of the kernel is in the log of its tenant; a repeat is told 
   expect(entriesOf(harness, "default")).toEqual([]);
 });
 
-test("permissions of one tick that differ in their job alone are one line that names every job; nothing else is joined", async () => {
+test("merges allow verdicts of one tick that differ only in the job, and nothing else", async () => {
   const harness = new Harness();
   const engine = harness.engine("a");
   const verdict = (what: string, job: string, facts: AuditLine["facts"] = {}): AuditLine => ({

@@ -41,13 +41,13 @@ async function once(
 const deadLetters = (harness: Harness, engine: Engine) =>
   harness.run(engine.world.store.load(DEAD_LETTERS, `${RESULT}/m1`));
 
-describe("what becomes of a delivery", () => {
-  test("fine: ack", async () => {
+describe("settlement of a delivery", () => {
+  test("acks when the handler succeeds", async () => {
     const harness = new Harness();
     expect(await once(harness, harness.engine("c"), async () => {})).toEqual({ kind: "ack" });
   });
 
-  test("L1: whatever is thrown, nothing that failed is acknowledged as done", async () => {
+  test("L1: never acks a failed message unless it is parked, whatever is thrown", async () => {
     const thrown = fc.oneof(
       fc.string(),
       fc.constant(undefined),
@@ -68,7 +68,7 @@ describe("what becomes of a delivery", () => {
     );
   });
 
-  test("a short delay stays in the broker, exactly as asked", async () => {
+  test("leaves short delays to the broker, unchanged", async () => {
     const harness = new Harness();
     const fails = () => Promise.reject(new Error("outer", { cause: retryAfter("busy", 1_234, "lock_busy") }));
     expect(await once(harness, harness.engine("c"), fails)).toEqual({ kind: "nakDelay", delayMs: 1_234 });
@@ -76,28 +76,28 @@ describe("what becomes of a delivery", () => {
     expect(await once(harness, harness.engine("d"), now)).toEqual({ kind: "nak" });
   });
 
-  test("L5: a long delay leaves the broker, and the message comes back at its time", async () => {
+  test("L5: parks a message with a long delay and redelivers it when due", async () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1");
     expect(await once(harness, engine, () => Promise.reject(retryAfter("later", 30_000)))).toEqual({ kind: "ack" });
-    const back: [number, Packet][] = [];
+    const redelivered: [number, Packet][] = [];
     const other = harness.engine("d");
     await harness.run(
       other.world.bus.consume(RESULT, "watch", async (delivery) => {
-        if (delivery.content.kind === "packet") back.push([other.world.clock.now(), delivery.content.packet]);
+        if (delivery.content.kind === "packet") redelivered.push([other.world.clock.now(), delivery.content.packet]);
         return { kind: "ack" };
       }),
     );
     const dueMs = engine.world.clock.now() + 30_000;
     await harness.pass(29_900);
-    expect(back).toEqual([]);
+    expect(redelivered).toEqual([]);
     await harness.pass(1_000);
-    expect(back.length).toBe(1);
-    expect(back[0]?.[0]).toBeGreaterThanOrEqual(dueMs - 10);
-    expect(back[0]?.[1]).toEqual(packet);
+    expect(redelivered.length).toBe(1);
+    expect(redelivered[0]?.[0]).toBeGreaterThanOrEqual(dueMs - 10);
+    expect(redelivered[0]?.[1]).toEqual(packet);
   });
 
-  test("L5: a parked crowd comes back as spread as its policy made it, not in waves", async () => {
+  test("L5: redelivers parked messages with the spread of their retry policy, not in waves", async () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1");
     const times: number[] = [];
@@ -123,10 +123,10 @@ describe("what becomes of a delivery", () => {
     const bins = new Map<number, number>();
     for (const at of times) bins.set(Math.floor(at / 250), (bins.get(Math.floor(at / 250)) ?? 0) + 1);
     const mean = count / (20_000 / 250);
-    expect(Math.max(...bins.values()) / mean).toBeLessThan(2); // A sweep a second that releases what is due gives 4 and more.
+    expect(Math.max(...bins.values()) / mean).toBeLessThan(2); // Releasing due messages once a second gives 4 or more.
   });
 
-  test("permanent: the dead letter with the payload first, then term", async () => {
+  test("permanent error: stores a dead letter with the payload, then terms", async () => {
     const harness = new Harness();
     const engine = harness.engine("c");
     expect(await once(harness, engine, () => Promise.reject(permanent(new Error("never"))))).toEqual({ kind: "term" });
@@ -136,7 +136,7 @@ describe("what becomes of a delivery", () => {
     expect(source?.kind === "message" && decodePacket(fromBase64(source.base64))).toEqual(packet);
   });
 
-  test("undecodable: three tries, then the dead letter with the raw bytes, then term", async () => {
+  test("undecodable: three retries, then a dead letter with the raw bytes, then term", async () => {
     const harness = new Harness();
     const engine = harness.engine("c");
     const content: Content = { kind: "undecodable", bytes: new Uint8Array([255, 0, 7]), error: "not a packet" };
@@ -150,10 +150,10 @@ describe("what becomes of a delivery", () => {
     expect(await once(harness, engine, async () => {}, 4, content)).toEqual({ kind: "term" });
     const { source, org } = (await deadLetters(harness, engine))?.value ?? {};
     expect(source?.kind === "message" && [...fromBase64(source.base64)]).toEqual([255, 0, 7]);
-    expect(org).toBe("*"); // It may be anybody's.
+    expect(org).toBe("*"); // The tenant of an undecodable message is unknown.
   });
 
-  test("L3: a budget that is used up ends in a dead letter, long before the broker's cap", async () => {
+  test("L3: an exhausted retry budget ends in a dead letter before the broker's delivery limit", async () => {
     const harness = new Harness();
     const engine = harness.engine("c");
     const kinds: string[] = [];
@@ -164,7 +164,7 @@ describe("what becomes of a delivery", () => {
     expect((await deadLetters(harness, engine))?.value.reason).toBe("budget");
   });
 
-  test("L4: waiting long for a lock does not use up the patience for anything else", async () => {
+  test("L4: lock_busy retries do not use up the budget of other classes", async () => {
     const harness = new Harness();
     const engine = harness.engine("c");
     for (let attempt = 1; attempt <= 45; attempt++) {
@@ -179,29 +179,29 @@ describe("what becomes of a delivery", () => {
     expect((await once(harness, engine, () => Promise.reject("x"), 46)).kind).not.toBe("term");
   });
 
-  test("a station is told how often the message came in vain, whichever process it came to; then the account is closed", async () => {
+  test("passes the retry state to the handler across processes and clears it after success", async () => {
     const harness = new Harness();
-    const told: RetryState[] = [];
-    const come = (name: string, id: string, attempt: number, fails: boolean) => {
+    const states: RetryState[] = [];
+    const deliver = (name: string, id: string, attempt: number, fails: boolean) => {
       const handle = async (_packet: Packet, retryState: RetryState) => {
-        told.push(retryState);
+        states.push(retryState);
         if (fails) throw retryAfter("busy", 100, "lock_busy");
       };
       const handler = deliverTo(harness.engine(name), { name: "test", about: () => "", handle });
       return harness.run(handler({ id, subject: RESULT, attempt, content: { kind: "packet", packet } }));
     };
-    await come("a", "m1", 1, true);
-    await come("b", "m1", 2, true);
-    // Parked and back: the broker counts from the beginning, the account does not.
-    await come("c", redeliveryId("m1", 5), 1, false);
-    expect(told.map(({ lock_busy }) => lock_busy?.count)).toEqual([undefined, 1, 2]);
-    expect(new Set(told.slice(1).map(({ lock_busy }) => lock_busy?.sinceMs)).size).toBe(1);
+    await deliver("a", "m1", 1, true);
+    await deliver("b", "m1", 2, true);
+    // A redelivery after parking restarts the broker's count but not the retry state.
+    await deliver("c", redeliveryId("m1", 5), 1, false);
+    expect(states.map(({ lock_busy }) => lock_busy?.count)).toEqual([undefined, 1, 2]);
+    expect(new Set(states.slice(1).map(({ lock_busy }) => lock_busy?.sinceMs)).size).toBe(1);
     expect(harness.sim.net.store.load(RETRY_STATES, "m1")).toBeNull();
-    await come("a", "m1", 3, false);
-    expect(told.at(-1)).toEqual({});
+    await deliver("a", "m1", 3, false);
+    expect(states.at(-1)).toEqual({});
   });
 
-  test("nothing is ended when its dead letter cannot be written", async () => {
+  test("does not term a message whose dead letter cannot be written", async () => {
     const harness = new Harness();
     const engine = harness.engine("c");
     const failing = new Proxy(engine.world.store, {
@@ -217,33 +217,33 @@ describe("what becomes of a delivery", () => {
     expect((await once(harness, broken, () => Promise.reject(retryAfter("later", 30_000)))).kind).toBe("nakDelay");
   });
 
-  test("L3: before the broker gives up on a message while the store is away, it goes back as a new one", async () => {
+  test("L3: republishes a message before the broker's delivery limit while the store is unavailable", async () => {
     const harness = new Harness();
     const engine = harness.engine("c");
-    const away = () => Promise.reject(Object.assign(new Error("gone"), { code: "STORE_UNAVAILABLE" }));
-    const store = new Proxy(engine.world.store, { get: () => away });
-    const cut: Engine = composeEngine({ ...engine, world: { ...engine.world, store } });
-    const back: string[] = [];
+    const unavailable = () => Promise.reject(Object.assign(new Error("gone"), { code: "STORE_UNAVAILABLE" }));
+    const store = new Proxy(engine.world.store, { get: () => unavailable });
+    const disconnected: Engine = composeEngine({ ...engine, world: { ...engine.world, store } });
+    const redelivered: string[] = [];
     await harness.run(
       engine.world.bus.consume(RESULT, "watch", async (delivery) => {
-        back.push(delivery.id);
+        redelivered.push(delivery.id);
         return { kind: "ack" };
       }),
     );
-    expect((await once(harness, cut, away, 45)).kind).toBe("nakDelay");
-    expect(back).toEqual([]);
-    expect(await once(harness, cut, away, 95)).toEqual({ kind: "ack" });
+    expect((await once(harness, disconnected, unavailable, 45)).kind).toBe("nakDelay");
+    expect(redelivered).toEqual([]);
+    expect(await once(harness, disconnected, unavailable, 95)).toEqual({ kind: "ack" });
     await harness.pass(1_000);
-    expect(back.length).toBe(1);
-    expect(back[0]).toMatch(/^m1~back/);
+    expect(redelivered.length).toBe(1);
+    expect(redelivered[0]).toMatch(/^m1~back/);
   });
 
-  test("L16: a store that is away is waited for by its own class, and counts against nothing", async () => {
+  test("L16: an unavailable store has its own retry class and uses up no budget", async () => {
     const harness = new Harness();
     const engine = harness.engine("c");
-    const away = () => Promise.reject(Object.assign(new Error("gone"), { code: "STORE_UNAVAILABLE" }));
+    const unavailable = () => Promise.reject(Object.assign(new Error("gone"), { code: "STORE_UNAVAILABLE" }));
     for (let attempt = 1; attempt <= 20; attempt++) {
-      const settlement = await once(harness, engine, away, attempt);
+      const settlement = await once(harness, engine, unavailable, attempt);
       expect(["nakDelay", "ack"]).toContain(settlement.kind); // ack: parked.
     }
     expect(await deadLetters(harness, engine)).toBeNull();
@@ -253,7 +253,7 @@ describe("what becomes of a delivery", () => {
 describe("work under a lock", () => {
   const request = { key: "k", org: "o", ttlMs: 30_000, waitMs: 0, path: "job" };
 
-  test("busy: lock_busy, within the bounds of its policy", async () => {
+  test("a busy lock fails with lock_busy and a delay within the policy bounds", async () => {
     const harness = new Harness();
     const [first, second] = [harness.engine("a"), harness.engine("b")];
     const held = harness.run(first.world.locks.acquire({ ...request, owner: "a" }));
@@ -280,7 +280,7 @@ describe("work under a lock", () => {
     expect(delays.size).toBeGreaterThan(10);
   });
 
-  test("L17: released whatever happens to the work", async () => {
+  test("L17: releases the lock when the work fails", async () => {
     const harness = new Harness();
     const engine = harness.engine("a");
     await expect(harness.run(withLock(engine, request, () => Promise.reject(new Error("hung up"))))).rejects.toThrow(

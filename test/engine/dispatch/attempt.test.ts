@@ -5,8 +5,8 @@ import { retryAfter } from "../../../src/core/retry/intent.ts";
 import { RESULT } from "../../../src/protocol/subjects.ts";
 import { Harness, idOf } from "../harness.ts";
 
-describe("what a process remembers of a job it has sent", () => {
-  test("is not believed when the store knows better", async () => {
+describe("attempts in a process with a job cache", () => {
+  test("the store wins over a stale cache entry", async () => {
     const harness = new Harness();
     const { engine: first } = await harness.control("c1");
     await harness.control("c2");
@@ -16,11 +16,11 @@ describe("what a process remembers of a job it has sent", () => {
       return attempts === 1 ? new Promise(() => {}) : Promise.reject(new Error(`attempt ${attempts}`));
     });
     const id = idOf(await harness.admit(first, { topic: "t" }));
-    // The first attempt is lost, the second fails: whichever process takes that result, it must count.
+    // The first attempt is lost and the second fails. The result counts whichever process receives it.
     await harness.pass(600_000);
     const { state, history } = await harness.job(id);
     expect(state).toBe("FAILED");
-    // A failure that was acknowledged without being counted would be found as lost, a minute later.
+    // A failure acknowledged without being counted would show up as a lost attempt a minute later.
     expect(history.map(({ event }) => event)).toEqual(["lost", ...Array.from({ length: 7 }, () => "failed")]);
   });
 
@@ -41,8 +41,8 @@ describe("what a process remembers of a job it has sent", () => {
   });
 });
 
-describe("what belongs to one job stays with it", () => {
-  test("L22: an id of another org with a large input touches neither that org's job nor its input", async () => {
+describe("isolation of jobs", () => {
+  test("L22: a job id of another tenant changes neither that tenant's job nor its input", async () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1");
     const large = (text: string) => ({ text: text.repeat(300_000) });
@@ -57,7 +57,7 @@ describe("what belongs to one job stays with it", () => {
     expect(seen).toBe("a");
   });
 
-  test("an id sent twice with another body is a conflict, with the same body a replay", async () => {
+  test("a repeated job id conflicts with another body and replays with the same body", async () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1");
     await harness.admit(engine, { topic: "t", jobId: "j1", input: { a: 1 } });
@@ -65,7 +65,7 @@ describe("what belongs to one job stays with it", () => {
     expect((await harness.admit(engine, { topic: "t", jobId: "j1", input: { a: 2 } })).kind).toBe("conflict");
   });
 
-  test("an output beyond the limit ends the job at once, with the reason", async () => {
+  test("an output over the limit fails the job without a retry", async () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1");
     let worked = 0;
@@ -79,7 +79,7 @@ describe("what belongs to one job stays with it", () => {
     expect(await harness.job(id)).toMatchObject({ state: "FAILED", error: { message: /at most 2097152/ as never } });
   });
 
-  test("a worker may point at its own result only", async () => {
+  test("rejects a result pointer to another job", async () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1");
     const result = {
@@ -99,7 +99,7 @@ describe("what belongs to one job stays with it", () => {
   });
 });
 
-test("L41: a burst for slow workers waits its turn and loses no attempt", async () => {
+test("L41: jobs for slow workers wait in the backlog and lose no attempt", async () => {
   const harness = new Harness();
   const { engine } = await harness.control("c1");
   const slow = () => new Promise((resolve) => engine.world.clock.after(20_000, () => resolve("ok")));
@@ -115,7 +115,7 @@ test("L41: a burst for slow workers waits its turn and loses no attempt", async 
   }
 });
 
-test("L43: a long wait survives the death of the process that began it", async () => {
+test("L43: a long retry delay survives a crash of the process that set it", async () => {
   const harness = new Harness();
   const { engine } = await harness.control("c1");
   const times: number[] = [];
@@ -133,7 +133,7 @@ test("L43: a long wait survives the death of the process that began it", async (
   expect(second - first).toBeLessThan(600_100);
 });
 
-test("L5: short retries of jobs come back at their own time, not with the next sweep", async () => {
+test("L5: short job retries run when due, not at the next sweep", async () => {
   const harness = new Harness();
   const { engine } = await harness.control("c1");
   const gaps: number[] = [];
@@ -159,10 +159,10 @@ test("L5: short retries of jobs come back at their own time, not with the next s
   expect(Math.max(...gaps)).toBeLessThan(550);
 });
 
-test("the founding profile runs the same flow with the founding delays", async () => {
-  const { baselineSettings: foundingSettings } = await import("../../../src/config/config.ts");
-  expect(foundingSettings().bus.parkAfterMs).toBeNull();
-  const harness = new Harness(foundingSettings());
+test("the baseline profile runs the same engine with the baseline delays", async () => {
+  const { baselineSettings } = await import("../../../src/config/config.ts");
+  expect(baselineSettings().bus.parkAfterMs).toBeNull();
+  const harness = new Harness(baselineSettings());
   harness.kernel.health = "refuses";
   const { engine } = await harness.control("c1", "remote");
   const id = idOf(await harness.admit(engine, { topic: "demo.echo" }));

@@ -5,10 +5,10 @@ import type { Bus } from "../../../src/ports/bus.ts";
 import { around } from "../../../src/sim/mutants/decorators.ts";
 import { Harness, idOf } from "../harness.ts";
 
-const narrow = (windowMax: number) => ({ dispatch: { ...defaultSettings().dispatch, windowMax } });
+const windowOf = (windowMax: number) => ({ dispatch: { ...defaultSettings().dispatch, windowMax } });
 
-/** A worker that finishes one job each time it is told to. */
-function byHand() {
+/** A handler whose jobs finish one at a time, on `finishOne`. */
+function manualHandler() {
   const waiting: (() => void)[] = [];
   const begun: string[] = [];
   return {
@@ -22,30 +22,30 @@ function byHand() {
   };
 }
 
-describe("the window of a topic", () => {
-  test("is never exceeded, and every place that comes free is used", async () => {
-    const harness = new Harness(narrow(2));
+describe("dispatch window of a topic", () => {
+  test("is never exceeded, and freed places are used at once", async () => {
+    const harness = new Harness(windowOf(2));
     const { engine } = await harness.control("c1");
-    const hand = byHand();
-    await harness.worker("w1", ["t"], hand.handle);
+    const manual = manualHandler();
+    await harness.worker("w1", ["t"], manual.handle);
     for (let index = 0; index < 6; index++) await harness.admit(engine, { topic: "t" });
     await harness.pass(100);
-    expect(hand.begun.length).toBe(2);
+    expect(manual.begun.length).toBe(2);
     for (let finished = 1; finished <= 4; finished++) {
-      hand.finishOne();
+      manual.finishOne();
       await harness.pass(20);
-      expect(hand.begun.length).toBe(2 + finished);
+      expect(manual.begun.length).toBe(2 + finished);
       const inFlight = await harness.run(engine.world.store.counts(IN_FLIGHT_GROUP, 10));
       expect(inFlight.get("t")).toBe(2);
     }
   });
 
-  test("holds against a hundred starts at once from several processes", async () => {
-    const harness = new Harness(narrow(5));
+  test("holds for a hundred concurrent submissions from several processes", async () => {
+    const harness = new Harness(windowOf(5));
     const engines = await Promise.all(["c1", "c2", "c3"].map(async (name) => (await harness.control(name)).engine));
-    let most = 0;
+    let max = 0;
     harness.sim.net.onCommit = () => {
-      most = Math.max(most, harness.sim.net.store.counts(IN_FLIGHT_GROUP, 10).get("t") ?? 0);
+      max = Math.max(max, harness.sim.net.store.counts(IN_FLIGHT_GROUP, 10).get("t") ?? 0);
     };
     let done = 0;
     await harness.worker("w1", ["t"], async () => done++);
@@ -54,31 +54,31 @@ describe("the window of a topic", () => {
     );
     await harness.pass(10_000);
     expect(done).toBe(102);
-    expect(most).toBe(5);
+    expect(max).toBe(5);
   });
 
-  test("L40: one org's long queue does not delay another's first job", async () => {
-    const harness = new Harness(narrow(1));
+  test("L40: the long queue of one tenant does not delay the first job of another", async () => {
+    const harness = new Harness(windowOf(1));
     const { engine } = await harness.control("c1");
-    const hand = byHand();
-    await harness.worker("w1", ["t"], hand.handle);
+    const manual = manualHandler();
+    await harness.worker("w1", ["t"], manual.handle);
     for (let index = 0; index < 50; index++) await harness.admit(engine, { topic: "t", org: "big" });
     await harness.admit(engine, { topic: "t", org: "small" });
     for (let finished = 0; finished < 2; finished++) {
-      hand.finishOne();
+      manual.finishOne();
       await harness.pass(20);
     }
-    expect(hand.begun).toContain("small");
+    expect(manual.begun).toContain("small");
   });
 
-  test("critical goes before batch within an org, and the older before the younger", async () => {
-    const harness = new Harness(narrow(1));
+  test("orders jobs of a tenant by priority, then by age", async () => {
+    const harness = new Harness(windowOf(1));
     const { engine } = await harness.control("c1");
     const order: unknown[] = [];
-    const hand = byHand();
+    const manual = manualHandler();
     await harness.worker("w1", ["t"], (item) => {
       order.push(item.input);
-      return hand.handle(item);
+      return manual.handle(item);
     });
     for (const [input, priority] of [
       ["first", "batch"],
@@ -91,17 +91,17 @@ describe("the window of a topic", () => {
       await harness.pass(5);
     }
     for (let finished = 0; finished < 4; finished++) {
-      hand.finishOne();
+      manual.finishOne();
       await harness.pass(20);
     }
     expect(order).toEqual(["first", "urgent", "soon", "batch-1", "batch-2"]);
   });
 
-  test("a process that dies with jobs taken loses none of them", async () => {
-    const harness = new Harness(narrow(1));
+  test("jobs taken by a process that crashes are dispatched later", async () => {
+    const harness = new Harness(windowOf(1));
     const { engine } = await harness.control("c1");
-    const hand = byHand();
-    await harness.worker("w1", ["t"], hand.handle);
+    const manual = manualHandler();
+    await harness.worker("w1", ["t"], manual.handle);
     const ids = [];
     for (let index = 0; index < 5; index++) ids.push(idOf(await harness.admit(engine, { topic: "t" })));
     const nowMs = engine.world.clock.now();
@@ -117,31 +117,31 @@ describe("the window of a topic", () => {
     harness.crash("c1");
     await harness.control("c2");
     for (let finished = 0; finished < 5; finished++) {
-      hand.finishOne();
+      manual.finishOne();
       await harness.pass(10_000);
     }
     for (const id of ids) expect((await harness.job(id)).state).toBe("SUCCEEDED");
   });
 });
 
-describe("no worker", () => {
-  test("L36: jobs wait in the backlog and start at once when a worker comes", async () => {
+describe("topic without a worker", () => {
+  test("L36: jobs wait in the backlog and start at once when a worker connects", async () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1");
     const ids = [];
     for (let index = 0; index < 20; index++) ids.push(idOf(await harness.admit(engine, { topic: "t" })));
     await harness.pass(300_000);
     expect((await harness.job(ids[7] ?? "")).state).toBe("SCHEDULED");
-    const began: number[] = [];
-    await harness.worker("w1", ["t"], async () => began.push(engine.world.clock.now()));
-    const came = engine.world.clock.now();
+    const startedMs: number[] = [];
+    await harness.worker("w1", ["t"], async () => startedMs.push(engine.world.clock.now()));
+    const connectedMs = engine.world.clock.now();
     await harness.pass(1_000);
-    expect(began.length).toBe(20);
-    expect(Math.max(...began) - came).toBeLessThan(1_000);
+    expect(startedMs.length).toBe(20);
+    expect(Math.max(...startedMs) - connectedMs).toBeLessThan(1_000);
     for (const id of ids) expect((await harness.job(id)).state).toBe("SUCCEEDED");
   });
 
-  test("a thousand waiting jobs cost a batch of tries now and then, not a try each at its own pace", async () => {
+  test("a thousand waiting jobs are retried in batches, not one by one", async () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1");
     let tries = 0;
@@ -156,7 +156,7 @@ describe("no worker", () => {
     const early = tries;
     await harness.pass(600_000);
     expect(await harness.run(engine.world.store.counts(BACKLOG_GROUP, 10))).toEqual(new Map([["t", 1_000]]));
-    // Full jitter between 0 and 30 s: about forty rests in ten minutes, each ended by at most one batch.
+    // Full jitter between 0 and 30 s: about forty waits in ten minutes, each followed by at most one batch.
     expect(tries - early).toBeLessThan(100 * 256);
   });
 });

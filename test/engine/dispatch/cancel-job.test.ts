@@ -17,8 +17,8 @@ function packet(body: Packet["body"]): Packet {
   return { traceId: "t", senderId: "w1", createdAtMs: 0, body };
 }
 
-/** How a job of `demo.one` comes to be in each state. */
-const INTO: Readonly<Record<OpenState, (harness: Harness, engine: Engine) => Promise<string>>> = {
+/** Brings a job of `demo.one` into each open state. */
+const REACH_STATE: Readonly<Record<OpenState, (harness: Harness, engine: Engine) => Promise<string>>> = {
   async PENDING(harness, engine) {
     harness.kernel.health = "refuses";
     return submit(harness, engine);
@@ -54,10 +54,10 @@ async function submit(harness: Harness, engine: Engine): Promise<string> {
 }
 
 describe("cancel", () => {
-  test.each(Object.keys(INTO) as OpenState[])("a job that is %s, once; nothing brings it back", async (state) => {
+  test.each(Object.keys(REACH_STATE) as OpenState[])("ends a job in state %s once, for good", async (state) => {
     const harness = new Harness();
     const { engine } = await harness.control("c1", "remote");
-    const id = await INTO[state](harness, engine);
+    const id = await REACH_STATE[state](harness, engine);
     expect((await harness.job(id)).state).toBe(state);
     expect(await harness.run(cancelOwnJob(engine, request(id)))).toEqual({ kind: "cancelled", state: "CANCELLED" });
     expect(await harness.run(cancelOwnJob(engine, request(id)))).toEqual({ kind: "ended", state: "CANCELLED" });
@@ -76,45 +76,45 @@ describe("cancel", () => {
     expect(await auditLines(harness, engine, "cancel")).toEqual(["alice cancelled"]);
   });
 
-  test("tells the workers, and only of jobs that one of them may have", async () => {
+  test("broadcasts to workers only for jobs that a worker may hold", async () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1");
-    const heard: string[] = [];
+    const cancels: string[] = [];
     await harness.run(
       engine.world.bus.subscribe(CANCEL, ({ body }) => {
-        if (body.kind === "job_cancel") heard.push(`${body.jobId} ${body.requestedBy} ${body.reason}`);
+        if (body.kind === "job_cancel") cancels.push(`${body.jobId} ${body.requestedBy} ${body.reason}`);
       }),
     );
-    const waiting = await submit(harness, engine); // Nobody serves it.
+    const waiting = await submit(harness, engine); // No worker serves it.
     await harness.run(cancelOwnJob(engine, request(waiting)));
     await harness.worker("w1", ["demo.one"], never);
     const working = await submit(harness, engine);
     await harness.run(cancelOwnJob(engine, request(working)));
     await harness.pass(100);
-    expect(heard.at(-1)).toBe(`${working} alice not needed`);
+    expect(cancels.at(-1)).toBe(`${working} alice not needed`);
   });
 
-  test("L39: is told to the workers of a job that runs out of time as well", async () => {
+  test("L39: a job timeout is also broadcast to its worker", async () => {
     const { dispatch, job } = defaultSettings();
     const harness = new Harness({ job: { ...job, deadlineMs: 30_000 }, dispatch: { ...dispatch, deadlineMs: 60_000 } });
     const { engine } = await harness.control("c1");
-    const heard: string[] = [];
+    const cancels: string[] = [];
     await harness.run(
       engine.world.bus.subscribe(CANCEL, ({ body }) => {
-        if (body.kind === "job_cancel") heard.push(body.jobId);
+        if (body.kind === "job_cancel") cancels.push(body.jobId);
       }),
     );
-    const waiting = await submit(harness, engine); // Nobody serves it: nobody has to be told.
+    const waiting = await submit(harness, engine); // No worker serves it, so no cancel is broadcast.
     await harness.pass(40_000);
     await harness.worker("w1", ["demo.one"], never);
     const working = await submit(harness, engine);
     await harness.pass(40_000);
     expect((await harness.job(waiting)).state).toBe("TIMEOUT");
     expect((await harness.job(working)).state).toBe("TIMEOUT");
-    expect(heard).toEqual([working]);
+    expect(cancels).toEqual([working]);
   });
 
-  test("frees the place at once for the next job of the topic", async () => {
+  test("frees the dispatch place for the next job of the topic", async () => {
     const harness = new Harness();
     Object.assign(harness.settings, { dispatch: { ...harness.settings.dispatch, windowMax: 1 } });
     const { engine, control } = await harness.control("c1");
@@ -127,12 +127,12 @@ describe("cancel", () => {
     expect(begun).toEqual([first]);
     expect(control.sweptMs()).toBeGreaterThan(0);
     await harness.run(cancelOwnJob(engine, request(first)));
-    await harness.pass(50); // Far less than a sweep.
+    await harness.pass(50); // Much shorter than the sweep interval.
     expect(begun).toEqual([first, second]);
     expect((await harness.run(engine.world.store.counts(IN_FLIGHT_GROUP, 9))).get("demo.one")).toBe(1);
   });
 
-  test("another tenant's job is not there, and a result that races it counts once", async () => {
+  test("does not find another tenant's job, and a racing result counts once", async () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1");
     let finish = () => {};

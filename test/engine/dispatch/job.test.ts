@@ -8,8 +8,8 @@ import { Harness, idOf } from "../harness.ts";
 
 const echo = async (item: { input: unknown }) => item.input;
 
-describe("the way of a job", () => {
-  test.each(["local", "remote"] as const)("from submission to its result, kernel %s", async (safety) => {
+describe("job lifecycle", () => {
+  test.each(["local", "remote"] as const)("runs from submission to result, kernel %s", async (safety) => {
     const harness = new Harness();
     const { engine } = await harness.control("c1", safety);
     await harness.worker("w1", ["demo.echo"], echo);
@@ -24,12 +24,12 @@ describe("the way of a job", () => {
     });
   });
 
-  test("with the kernel in the process, admission to dispatch is one commit and no message", async () => {
+  test("with a local kernel, admission and dispatch take one commit and no message", async () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1", "local");
     let commits = 0;
     harness.sim.net.onCommit = (_, change) => {
-      // The audit log is written beside it.
+      // The audit log is written in separate commits.
       if (change.puts.some(({ table }) => table === JOBS.name)) commits++;
       expect(change.sends).toEqual([]);
     };
@@ -40,18 +40,18 @@ describe("the way of a job", () => {
     expect(admitted).toMatchObject({ kind: "accepted", state: "DISPATCHED" });
   });
 
-  test.each(["local", "remote"] as const)("a denied job ends and reaches no worker, kernel %s", async (safety) => {
+  test.each(["local", "remote"] as const)("a denied job ends without reaching a worker, kernel %s", async (safety) => {
     const harness = new Harness();
     const { engine } = await harness.control("c1", safety);
-    const worked: string[] = [];
-    await harness.worker("w1", ["danger.rm"], async (item) => worked.push(item.jobId));
+    const calls: string[] = [];
+    await harness.worker("w1", ["danger.rm"], async (item) => calls.push(item.jobId));
     const id = idOf(await harness.admit(engine, { topic: "danger.rm" }));
     await harness.pass(5_000);
     expect(await harness.job(id)).toMatchObject({ state: "DENIED", error: { message: "deny by rule" } });
-    expect(worked).toEqual([]);
+    expect(calls).toEqual([]);
   });
 
-  test("a large input travels by pointer, and so does a large result", async () => {
+  test("passes large inputs and results by pointer", async () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1");
     const text = "x".repeat(300_000);
@@ -65,7 +65,7 @@ describe("the way of a job", () => {
     });
   });
 
-  test("an input beyond the limit is refused with a sentence, and nothing is written", async () => {
+  test("rejects an input over the limit and writes nothing", async () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1");
     const input = "x".repeat(2 * 1024 * 1024 + 1);
@@ -74,7 +74,7 @@ describe("the way of a job", () => {
     expect(page.items).toEqual([]);
   });
 
-  test("after its retention a job leaves every list", async () => {
+  test("removes a job from every list after its retention", async () => {
     const harness = new Harness({ retention: { jobsMs: 60_000, runsMs: 60_000, idempotencyMs: 30_000 } });
     const { engine } = await harness.control("c1");
     await harness.worker("w1", ["demo.echo"], echo);
@@ -87,18 +87,18 @@ describe("the way of a job", () => {
   });
 });
 
-describe("retries of work", () => {
-  test("a plain error is tried again by its policy, then the dead letter keeps payload, reason and history", async () => {
+describe("job retries", () => {
+  test("retries a plain error by policy, then stores payload, reason and history in the dead letter", async () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1");
-    const worked: number[] = [];
+    const calls: number[] = [];
     await harness.worker("w1", ["demo.bad"], async (item) => {
-      worked.push(item.attempt);
+      calls.push(item.attempt);
       throw new Error("boom", { cause: new Error("disk") });
     });
     const id = idOf(await harness.admit(engine, { topic: "demo.bad", input: 7 }));
     await harness.pass(600_000);
-    expect(worked).toEqual([1, 2, 3, 4, 5, 6, 7, 8]);
+    expect(calls).toEqual([1, 2, 3, 4, 5, 6, 7, 8]);
     expect(await harness.job(id)).toMatchObject({ state: "FAILED", attempt: 8 });
     const deadLetter = await harness.run(engine.world.store.load(DEAD_LETTERS, id));
     expect(deadLetter?.value).toMatchObject({
@@ -108,7 +108,7 @@ describe("retries of work", () => {
     expect(deadLetter?.value.source).toMatchObject({ kind: "job", input: { value: 7 }, attempt: 8 });
   });
 
-  test("the delay that a worker asks for reaches the clock unchanged", async () => {
+  test("applies the retry delay that a worker requests unchanged", async () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1");
     const times: number[] = [];
@@ -126,34 +126,34 @@ describe("retries of work", () => {
     }
   });
 
-  test("L2: a permanent error is tried once", async () => {
+  test("L2: does not retry a permanent error", async () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1");
-    let worked = 0;
+    let calls = 0;
     await harness.worker("w1", ["demo.bad"], async () => {
-      worked++;
+      calls++;
       throw permanent(new Error("no such file"));
     });
     const id = idOf(await harness.admit(engine, { topic: "demo.bad" }));
     await harness.pass(600_000);
-    expect(worked).toBe(1);
+    expect(calls).toBe(1);
     const deadLetter = await harness.run(engine.world.store.load(DEAD_LETTERS, id));
     expect(deadLetter?.value.reason).toBe("permanent");
   });
 
-  test("L38: a worker that dies is noticed at the attempt's deadline, and the next attempt ends the job once", async () => {
+  test("L38: retries an attempt lost with its worker after its deadline, and ends the job once", async () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1");
-    let worked = 0;
-    await harness.worker("w1", ["demo.hang"], () => (++worked === 1 ? new Promise(() => {}) : Promise.resolve("ok")));
+    let calls = 0;
+    await harness.worker("w1", ["demo.hang"], () => (++calls === 1 ? new Promise(() => {}) : Promise.resolve("ok")));
     const id = idOf(await harness.admit(engine, { topic: "demo.hang" }));
     await harness.pass(59_000);
-    expect(worked).toBe(1);
+    expect(calls).toBe(1);
     await harness.pass(60_000);
     expect(await harness.job(id)).toMatchObject({ state: "SUCCEEDED", attempt: 2 });
   });
 
-  test("results that come twice, late and out of order end the job once", async () => {
+  test("duplicate, late and reordered results end the job once", async () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1");
     let ends = 0;
@@ -179,7 +179,7 @@ describe("retries of work", () => {
 });
 
 describe("idempotency", () => {
-  test("L21, L31: a replay gets the same job, racing ones too, whatever became of it", async () => {
+  test("L21, L31: concurrent and later replays return the same job", async () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1");
     const raw = { topic: "demo.echo", input: { a: 1 }, idempotencyKey: "k1" };
@@ -190,7 +190,7 @@ describe("idempotency", () => {
     expect(await harness.admit(engine, raw)).toMatchObject({ kind: "replayed", jobId: racing[0]?.jobId });
   });
 
-  test("another body under the same key is a conflict; L22: another org's key is another key", async () => {
+  test("another body under the same key is a conflict; L22: keys are scoped to the tenant", async () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1");
     const first = await harness.admit(engine, { topic: "demo.echo", input: 1, idempotencyKey: "k" });
@@ -202,7 +202,7 @@ describe("idempotency", () => {
     expect(idOf(other)).not.toBe(idOf(first));
   });
 
-  test("L22: a job id of another org cannot be used, and is never that org's job", async () => {
+  test("L22: rejects a job id that another tenant uses", async () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1");
     await harness.admit(engine, { topic: "demo.echo", jobId: "j1", org: "a" });
@@ -213,8 +213,8 @@ describe("idempotency", () => {
   });
 });
 
-describe("safety away", () => {
-  test("the job waits as PENDING, says until when, and goes on when the kernel is back", async () => {
+describe("unavailable safety kernel", () => {
+  test("keeps the job PENDING with the time of its next check, and continues after recovery", async () => {
     const harness = new Harness();
     harness.kernel.health = "refuses";
     const { engine } = await harness.control("c1", "remote");
@@ -236,31 +236,31 @@ describe("safety away", () => {
     expect((await harness.job(id)).state).toBe("SUCCEEDED");
   });
 
-  test("L9: a burst that waits together does not come back together", async () => {
+  test("L9: spreads the checks of waiting jobs after recovery", async () => {
     const harness = new Harness();
     harness.kernel.health = "refuses";
     const { engine } = await harness.control("c1", "remote");
     await Promise.all(Array.from({ length: 300 }, () => harness.admit(engine, { topic: "demo.echo" })));
     await harness.pass(300_000);
-    const asked: number[] = [];
+    const checkedMs: number[] = [];
     const decide = harness.kernel.decide;
     Object.assign(harness.kernel, {
       health: "up",
       decide: (request: never) => {
-        asked.push(engine.world.clock.now());
+        checkedMs.push(engine.world.clock.now());
         return decide(request);
       },
     });
-    await harness.pass(46_000); // The breaker's own time, then each job's.
-    expect(asked.length).toBe(300);
+    await harness.pass(46_000); // The open time of the breaker, then the delay of each job.
+    expect(checkedMs.length).toBe(300);
     const bins = new Map<number, number>();
-    for (const at of asked) bins.set(Math.floor(at / 1_000), (bins.get(Math.floor(at / 1_000)) ?? 0) + 1);
-    expect(Math.max(...bins.values())).toBeLessThan(40); // 10 a second on average; all 300 at once if they were in step.
+    for (const at of checkedMs) bins.set(Math.floor(at / 1_000), (bins.get(Math.floor(at / 1_000)) ?? 0) + 1);
+    expect(Math.max(...bins.values())).toBeLessThan(40); // 10 per second on average; 300 at once without jitter.
   });
 });
 
-describe("a process dies", () => {
-  test("L38: between the commit and the message: another process's sweeper sends it", async () => {
+describe("process crash", () => {
+  test("L38: after the commit and before the message: another process's sweeper sends it", async () => {
     const harness = new Harness();
     const submitter = harness.engine("gateway", "remote");
     harness.sim.net.onCommit = (by) => {
@@ -275,7 +275,7 @@ describe("a process dies", () => {
     expect((await harness.job("j1")).state).toBe("SUCCEEDED");
   });
 
-  test("between the dispatch commit and the dispatch: the deadline sends the next attempt", async () => {
+  test("after the dispatch commit and before the dispatch: the deadline triggers the next attempt", async () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1", "local");
     await harness.worker("w1", ["demo.echo"], echo);

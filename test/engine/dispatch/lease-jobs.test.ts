@@ -8,25 +8,25 @@ import type { Engine } from "../../../src/engine/engine.ts";
 import { setDraining } from "../../../src/engine/workers/worker-pools.ts";
 import { Harness, idOf } from "../harness.ts";
 
-const request = (facts: Partial<LeaseRequest> = {}): LeaseRequest => ({
+const request = (overrides: Partial<LeaseRequest> = {}): LeaseRequest => ({
   org: "default",
   workerId: "h1",
   topics: ["t"],
   max: 10,
   waitMs: 0,
   signal: new AbortController().signal,
-  ...facts,
+  ...overrides,
 });
-const holding = ({ id, leaseId, org }: Job) => ({ org, jobId: id, leaseId: leaseId ?? "" });
+const leaseRef = ({ id, leaseId, org }: Job) => ({ org, jobId: id, leaseId: leaseId ?? "" });
 
-async function leaseOne(harness: Harness, engine: Engine, facts: Partial<LeaseRequest> = {}): Promise<Job> {
-  const [job] = await harness.run(leaseJobs(engine, request({ max: 1, ...facts })));
+async function leaseOne(harness: Harness, engine: Engine, overrides: Partial<LeaseRequest> = {}): Promise<Job> {
+  const [job] = await harness.run(leaseJobs(engine, request({ max: 1, ...overrides })));
   if (!job) throw new Error("nothing was leased");
   return job;
 }
 
-describe("a lease", () => {
-  test("takes jobs out of the backlog, and their results end them", async () => {
+describe("lease", () => {
+  test("takes jobs out of the backlog and completes them with their results", async () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1");
     const ids = [
@@ -39,7 +39,7 @@ describe("a lease", () => {
     expect(new Set(jobs.map(({ leaseId }) => leaseId)).size).toBe(2);
     for (const job of jobs) {
       expect(await harness.job(job.id)).toMatchObject({ state: "RUNNING", workerId: "h1" });
-      expect(await harness.run(completeLeased(engine, holding(job), { done: true }))).toMatchObject({ kind: "held" });
+      expect(await harness.run(completeLeased(engine, leaseRef(job), { done: true }))).toMatchObject({ kind: "held" });
       expect(await harness.job(job.id)).toMatchObject({
         state: "SUCCEEDED",
         workerId: "h1",
@@ -48,13 +48,13 @@ describe("a lease", () => {
     }
   });
 
-  test("is of the caller's tenant alone; a key of every tenant takes in turn", async () => {
+  test("is limited to the caller's tenant; a cross-tenant key alternates between tenants", async () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1");
     for (let index = 0; index < 8; index++) await harness.admit(engine, { topic: "t", org: "big" });
     const small = idOf(await harness.admit(engine, { topic: "t", org: "small" }));
     await harness.pass(100);
-    expect(await harness.run(leaseJobs(engine, request({ org: "nobody" })))).toEqual([]);
+    expect(await harness.run(leaseJobs(engine, request({ org: "unused" })))).toEqual([]);
     const [own] = await harness.run(leaseJobs(engine, request({ org: "small" })));
     expect(own?.id).toBe(small);
     await harness.admit(engine, { topic: "t", org: "small" });
@@ -63,7 +63,7 @@ describe("a lease", () => {
     expect(two.map(({ org }) => org).sort()).toEqual(["big", "small"]);
   });
 
-  test("a job comes to whoever waits within a second of its submission, from this process or another", async () => {
+  test("a waiting request receives a job within a second, submitted in the same process or another", async () => {
     const harness = new Harness();
     const [{ engine }, { engine: other }] = [await harness.control("c1"), await harness.control("c2")];
     for (const from of [engine, other]) {
@@ -74,11 +74,11 @@ describe("a lease", () => {
       const [job] = await harness.run(waiting);
       expect(job?.id).toBe(id);
       expect(engine.world.clock.now() - submittedMs).toBeLessThan(1_000);
-      if (job) await harness.run(completeLeased(engine, holding(job), null));
+      if (job) await harness.run(completeLeased(engine, leaseRef(job), null));
     }
   });
 
-  test("who waits in vain is told after the time that it gave; who has gone has taken nothing", async () => {
+  test("an unsuccessful wait ends at its timeout; an aborted request leases nothing", async () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1");
     const beganMs = engine.world.clock.now();
@@ -87,15 +87,15 @@ describe("a lease", () => {
     expect(engine.world.clock.now() - beganMs).toBeLessThan(6_000);
     const id = idOf(await harness.admit(engine, { topic: "t" }));
     await harness.pass(100);
-    const gone = new AbortController();
-    const leased = leaseJobs(engine, request({ signal: gone.signal, waitMs: 5_000 }));
-    gone.abort();
+    const aborted = new AbortController();
+    const leased = leaseJobs(engine, request({ signal: aborted.signal, waitMs: 5_000 }));
+    aborted.abort();
     expect(await harness.run(leased)).toEqual([]);
     expect(await harness.job(id)).toMatchObject({ state: "SCHEDULED" });
     expect((await leaseOne(harness, engine)).id).toBe(id);
   });
 
-  test("keeps to the topic's window and the tenant's limit", async () => {
+  test("respects the topic's dispatch window and the tenant's limit", async () => {
     const defaults = defaultSettings();
     const harness = new Harness({
       dispatch: { ...defaults.dispatch, windowMax: 3 },
@@ -111,7 +111,7 @@ describe("a lease", () => {
     expect(await harness.run(leaseJobs(engine, request({ org: "*" })))).toEqual([]);
   });
 
-  test("a worker gets only what it can do, and the rest does not stand in its way", async () => {
+  test("skips jobs that require other capabilities", async () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1");
     const special = idOf(await harness.admit(engine, { topic: "t", requires: ["gpu"] }));
@@ -124,7 +124,7 @@ describe("a lease", () => {
     expect(able.id).toBe(special);
   });
 
-  test("a worker of a drained pool gets nothing", async () => {
+  test("a worker of a draining pool receives no jobs", async () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1");
     await harness.admit(engine, { topic: "t" });
@@ -134,7 +134,7 @@ describe("a lease", () => {
     expect((await harness.run(leaseJobs(engine, request({ workerId: "h2", pool: "new" })))).length).toBe(1);
   });
 
-  test("every process hears of the worker", async () => {
+  test("registers the worker in every process", async () => {
     const harness = new Harness();
     const [{ engine }, { engine: other }] = [await harness.control("c1"), await harness.control("c2")];
     await harness.run(leaseJobs(engine, request({ waitMs: 1_000 })));
@@ -144,7 +144,7 @@ describe("a lease", () => {
   });
 });
 
-describe("the holder of a lease", () => {
+describe("lease holder", () => {
   const leased = async (settings = {}) => {
     const harness = new Harness(settings);
     const { engine } = await harness.control("c1");
@@ -153,68 +153,70 @@ describe("the holder of a lease", () => {
     return { harness, engine, job: await leaseOne(harness, engine) };
   };
 
-  test("keeps the job by saying that it is at it, for longer than one deadline", async () => {
+  test("keeps the job past its deadline by extending the lease", async () => {
     const { harness, engine, job } = await leased();
     for (let minutes = 0; minutes < 5; minutes++) {
       await harness.pass(40_000);
-      const news = { extendMs: null, percent: minutes, message: "working" };
-      expect(await harness.run(extendLease(engine, holding(job), news))).toMatchObject({ kind: "held" });
+      const progress = { extendMs: null, percent: minutes, message: "working" };
+      expect(await harness.run(extendLease(engine, leaseRef(job), progress))).toMatchObject({ kind: "held" });
     }
     expect(await harness.job(job.id)).toMatchObject({
       state: "RUNNING",
       attempt: job.attempt,
       progress: { percent: 4 },
     });
-    expect(await harness.run(completeLeased(engine, holding(job), 1))).toMatchObject({ kind: "held" });
+    expect(await harness.run(completeLeased(engine, leaseRef(job), 1))).toMatchObject({ kind: "held" });
   });
 
-  test("who says nothing has lost it: its work changes nothing, and the next holder's counts", async () => {
+  test("loses an expired lease: late calls change nothing and the next holder's result counts", async () => {
     const { harness, engine, job } = await leased();
     await harness.pass(70_000);
-    expect(await harness.run(completeLeased(engine, holding(job), "late"))).toMatchObject({ kind: "lost" });
+    expect(await harness.run(completeLeased(engine, leaseRef(job), "late"))).toMatchObject({ kind: "lost" });
     const next = await leaseOne(harness, engine, { workerId: "h2", waitMs: 50_000 });
     expect(next.id).toBe(job.id);
     const none = { extendMs: null, percent: null, message: null };
-    expect(await harness.run(extendLease(engine, holding(job), none))).toMatchObject({ kind: "lost" });
+    expect(await harness.run(extendLease(engine, leaseRef(job), none))).toMatchObject({ kind: "lost" });
     const error = { message: "no", isRetryable: false, retryAfterMs: null };
-    expect(await harness.run(failLeased(engine, holding(job), error))).toMatchObject({ kind: "lost" });
-    expect(await harness.run(completeLeased(engine, holding(next), "right"))).toMatchObject({ kind: "held" });
+    expect(await harness.run(failLeased(engine, leaseRef(job), error))).toMatchObject({ kind: "lost" });
+    expect(await harness.run(completeLeased(engine, leaseRef(next), "right"))).toMatchObject({ kind: "held" });
     expect(await harness.job(job.id)).toMatchObject({ state: "SUCCEEDED", workerId: "h2", output: { value: "right" } });
-    expect(await harness.run(completeLeased(engine, holding(job), "late"))).toMatchObject({ kind: "lost" });
+    expect(await harness.run(completeLeased(engine, leaseRef(job), "late"))).toMatchObject({ kind: "lost" });
   });
 
-  test("may say the same end twice, and another tenant's key says nothing", async () => {
+  test("may repeat its result; another tenant's key is unknown", async () => {
     const { harness, engine, job } = await leased();
-    expect(await harness.run(completeLeased(engine, { ...holding(job), org: "acme" }, 1))).toEqual({ kind: "unknown" });
+    expect(await harness.run(completeLeased(engine, { ...leaseRef(job), org: "acme" }, 1))).toEqual({
+      kind: "unknown",
+    });
     for (let times = 0; times < 2; times++) {
-      expect(await harness.run(completeLeased(engine, holding(job), 1))).toMatchObject({ kind: "held" });
+      expect(await harness.run(completeLeased(engine, leaseRef(job), 1))).toMatchObject({ kind: "held" });
     }
   });
 
-  test("a failure is tried again when it asks for it, or by the policy, or never", async () => {
+  test("a failure is retried after the requested delay, by policy, or not at all", async () => {
     const { harness, engine, job } = await leased();
     const later = { message: "busy", isRetryable: true, retryAfterMs: 5_000 };
-    expect(await harness.run(failLeased(engine, holding(job), later))).toMatchObject({ job: { state: "RETRYING" } });
-    expect(await harness.run(failLeased(engine, holding(job), later))).toMatchObject({ job: { state: "RETRYING" } });
+    expect(await harness.run(failLeased(engine, leaseRef(job), later))).toMatchObject({ job: { state: "RETRYING" } });
+    expect(await harness.run(failLeased(engine, leaseRef(job), later))).toMatchObject({ job: { state: "RETRYING" } });
     const failedMs = engine.world.clock.now();
     const again = await leaseOne(harness, engine, { waitMs: 20_000 });
     expect(again.id).toBe(job.id);
     expect(again.attempt).toBeGreaterThan(job.attempt);
     expect(engine.world.clock.now() - failedMs).toBeGreaterThanOrEqual(5_000 - 50);
     const never = { message: "no such file", isRetryable: false, retryAfterMs: null };
-    await harness.run(failLeased(engine, holding(again), never));
+    await harness.run(failLeased(engine, leaseRef(again), never));
     expect(await harness.job(job.id)).toMatchObject({ state: "FAILED", error: { message: "no such file" } });
     const deadLetter = await harness.run(engine.world.store.load(DEAD_LETTERS, job.id));
     expect(deadLetter?.value.reason).toBe("permanent");
   });
 
-  test("a large result stands beside the record", async () => {
+  test("stores a large result by pointer", async () => {
     const { harness, engine, job } = await leased();
     const text = "x".repeat(300_000);
-    await harness.run(completeLeased(engine, holding(job), { text }));
+    await harness.run(completeLeased(engine, leaseRef(job), { text }));
     const { output } = await harness.job(job.id);
     expect(output).toMatchObject({ kind: "pointer", ptr: `res:${job.id}.${job.leaseId}` });
-    await expect(harness.run(completeLeased(engine, holding(job), { text: text.repeat(9) }))).resolves.toMatchObject({
+    await expect(harness.run(completeLeased(engine, leaseRef(job), { text: text.repeat(9) }))).resolves.toMatchObject({
       kind: "held",
     });
   });

@@ -10,28 +10,28 @@ import { Harness, idOf } from "../harness.ts";
 
 const never = () => new Promise<never>(() => {});
 
-function limited(max: number, orgs: Settings["orgs"] = {}): Harness {
+function withTenantLimit(max: number, orgs: Settings["orgs"] = {}): Harness {
   const harness = new Harness();
   Object.assign(harness.settings, { limits: { ...harness.settings.limits, concurrentJobsMax: max }, orgs });
   return harness;
 }
 
-/** The most jobs of each org that were with workers at once, seen at every commit. */
+/** The highest number of running jobs per tenant, sampled at every commit. */
 function watchRunning(harness: Harness): ReadonlyMap<string, number> {
-  const most = new Map<string, number>();
+  const max = new Map<string, number>();
   harness.sim.net.onCommit = () => {
     for (const [org, count] of harness.sim.net.store.counts(RUNNING_GROUP, 99)) {
-      most.set(org, Math.max(most.get(org) ?? 0, count));
+      max.set(org, Math.max(max.get(org) ?? 0, count));
     }
   };
-  return most;
+  return max;
 }
 
 describe("L25: the tenant's limit", () => {
-  test("holds against a hundred starts at once, from three processes and over two topics", async () => {
-    const harness = limited(3);
+  test("holds for a hundred concurrent submissions from three processes on two topics", async () => {
+    const harness = withTenantLimit(3);
     const engines = await Promise.all(["c1", "c2", "c3"].map(async (name) => (await harness.control(name)).engine));
-    const most = watchRunning(harness);
+    const max = watchRunning(harness);
     let done = 0;
     await harness.worker("w1", ["a", "b"], async () => done++);
     await Promise.all(
@@ -41,20 +41,20 @@ describe("L25: the tenant's limit", () => {
     );
     await harness.pass(60_000);
     expect(done).toBe(102);
-    expect(most.get("default")).toBe(3);
+    expect(max.get("default")).toBe(3);
   });
 
-  test("is the tenant's own: another one is not held up, and has its own number", async () => {
-    const harness = limited(2, { big: { limits: { concurrentJobsMax: 5 } } });
+  test("is set per tenant and does not delay other tenants", async () => {
+    const harness = withTenantLimit(2, { big: { limits: { concurrentJobsMax: 5 } } });
     const { engine } = await harness.control("c1");
-    const most = watchRunning(harness);
+    const max = watchRunning(harness);
     await harness.worker("w1", ["a"], never, 100);
     for (let index = 0; index < 20; index++) {
       await harness.admit(engine, { topic: "a" });
       await harness.admit(engine, { topic: "a", org: "big" });
     }
     await harness.pass(5_000);
-    expect(most).toEqual(
+    expect(max).toEqual(
       new Map([
         ["default", 2],
         ["big", 5],
@@ -62,10 +62,10 @@ describe("L25: the tenant's limit", () => {
     );
   });
 
-  test("is passed by nothing: not by a retry, not by another life", async () => {
-    const harness = limited(1);
+  test("also applies to retries and redriven jobs", async () => {
+    const harness = withTenantLimit(1);
     const { engine } = await harness.control("c1");
-    const most = watchRunning(harness);
+    const max = watchRunning(harness);
     const failing = new Set<string>();
     await harness.worker("w1", ["a"], async (item) => {
       if (!failing.has(item.jobId)) {
@@ -79,11 +79,11 @@ describe("L25: the tenant's limit", () => {
     await harness.run(Promise.all(ids.map((id) => redriveDeadLetter(engine, { org: "default", id, by: "alice" }))));
     await harness.pass(30_000);
     for (const id of ids) expect((await harness.job(id)).state).toBe("SUCCEEDED");
-    expect(most.get("default")).toBe(1);
+    expect(max.get("default")).toBe(1);
   });
 
-  test("a place that comes free on one topic is used on another, by the next sweep at the latest", async () => {
-    const harness = limited(1);
+  test("a place freed on one topic is used on another by the next sweep", async () => {
+    const harness = withTenantLimit(1);
     const { engine } = await harness.control("c1");
     const begun: string[] = [];
     await harness.worker("w1", ["a", "b"], (item) => {
@@ -103,7 +103,7 @@ describe("L25: the tenant's limit", () => {
 });
 
 describe("the limit of a rule", () => {
-  function ruled(): Harness {
+  function withRuleLimit(): Harness {
     const harness = new Harness();
     const decide = ({ topic }: PolicyRequest) =>
       topic === "few"
@@ -119,12 +119,12 @@ describe("the limit of a rule", () => {
     return harness;
   }
 
-  test("holds against racing starts, stands in nobody's way, and all of them run in the end", async () => {
-    const harness = ruled();
+  test("holds for concurrent submissions, does not block other jobs, and every job runs", async () => {
+    const harness = withRuleLimit();
     const engines = await Promise.all(["c1", "c2"].map(async (name) => (await harness.control(name)).engine));
-    let most = 0;
+    let max = 0;
     harness.sim.net.onCommit = () => {
-      most = Math.max(most, harness.sim.net.store.counts("rule", 9).get("default/few") ?? 0);
+      max = Math.max(max, harness.sim.net.store.counts("rule", 9).get("default/few") ?? 0);
     };
     const done = new Map<string, number>();
     const { clock } = harness.engine("probe").world;
@@ -140,11 +140,11 @@ describe("the limit of a rule", () => {
     expect(done.get("rest")).toBe(2);
     await harness.pass(600_000);
     expect(done.get("few")).toBe(20);
-    expect(most).toBe(2);
+    expect(max).toBe(2);
   });
 
-  test("says so to whoever asks why a job waits", async () => {
-    const harness = ruled();
+  test("is named when a waiting job is explained", async () => {
+    const harness = withRuleLimit();
     const { engine } = await harness.control("c1");
     await harness.worker("w1", ["few"], never);
     const ids: string[] = [];

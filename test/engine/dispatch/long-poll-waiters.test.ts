@@ -10,23 +10,23 @@ import type { Store } from "../../../src/ports/store.ts";
 import { around } from "../../../src/sim/mutants/decorators.ts";
 import { Harness, idOf } from "../harness.ts";
 
-const request = (facts: Partial<LeaseRequest> = {}): LeaseRequest => ({
+const request = (overrides: Partial<LeaseRequest> = {}): LeaseRequest => ({
   org: "default",
   workerId: "h",
   topics: ["t"],
   max: 1,
   waitMs: 50_000,
   signal: new AbortController().signal,
-  ...facts,
+  ...overrides,
 });
 
-function submitted() {
+function validSubmission() {
   const checked = checkSubmission({ topic: "t" });
   if (checked.kind === "bad") throw new Error(checked.problems.join());
   return checked.submission;
 }
 
-/** The groups of counters that are read. */
+/** Records the counter groups that are read. */
 function watchCounts(engine: Engine): string[] {
   const read: string[] = [];
   const { store } = engine.world;
@@ -38,19 +38,19 @@ function watchCounts(engine: Engine): string[] {
   return read;
 }
 
-/** Workers that wait, and have all just looked in vain: none looks again by itself while a moment passes. */
-async function waiting(harness: Harness, engine: Engine, wishes: readonly Partial<LeaseRequest>[]) {
-  const got: (string | undefined)[] = wishes.map(() => undefined);
-  const all = wishes.map(async (facts, at) => {
-    const [job] = await leaseJobs(engine, request({ workerId: `h${at}`, ...facts }));
+/** Starts lease requests that have just polled an empty backlog and now wait. */
+async function waiting(harness: Harness, engine: Engine, requests: readonly Partial<LeaseRequest>[]) {
+  const got: (string | undefined)[] = requests.map(() => undefined);
+  const all = requests.map(async (overrides, at) => {
+    const [job] = await leaseJobs(engine, request({ workerId: `h${at}`, ...overrides }));
     got[at] = job?.id;
   });
   await harness.pass(100);
   return { got, all: Promise.all(all) };
 }
 
-describe("who waits for work", () => {
-  test("is woken one for each job, not all of them for every job", async () => {
+describe("long-poll waiters", () => {
+  test("wakes one waiter per job, not every waiter", async () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1");
     const { got } = await waiting(
@@ -65,25 +65,25 @@ describe("who waits for work", () => {
     expect(read.filter((group) => group === "backlog/t").length).toBeLessThan(15);
   });
 
-  test("the only one of many that can do the job gets it at once", async () => {
+  test("wakes the only waiter with the required capabilities", async () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1");
-    const able = { capabilities: ["gpu"] };
-    const { got } = await waiting(harness, engine, [...Array.from({ length: 10 }, () => ({})), able]);
+    const capable = { capabilities: ["gpu"] };
+    const { got } = await waiting(harness, engine, [...Array.from({ length: 10 }, () => ({})), capable]);
     const id = idOf(await harness.admit(engine, { topic: "t", requires: ["gpu"] }));
     await harness.pass(100);
     expect(got.at(-1)).toBe(id);
   });
 
-  test("one that has gone when it is woken leaves the job to the next", async () => {
+  test("passes the wake-up to the next waiter when the first one has left", async () => {
     const harness = new Harness();
     const { world } = harness.engine("c1");
-    let tell: JobUpdateListener = () => {};
-    const listen = (listener: JobUpdateListener) => {
-      tell = listener;
+    let emit: JobUpdateListener = () => {};
+    const subscribe = (listener: JobUpdateListener) => {
+      emit = listener;
       return () => {};
     };
-    const waiters = new LongPollWaiters(world, { subscribe: listen } as EventFeed);
+    const waiters = new LongPollWaiters(world, { subscribe: subscribe } as EventFeed);
     const [first, second] = [waiters.subscribe(request()), waiters.subscribe(request())];
     const woken: string[] = [];
     const wait = (name: string, waiter: Waiter) => {
@@ -91,7 +91,7 @@ describe("who waits for work", () => {
       return waiter.wait(50_000).then(() => woken.push(name));
     };
     const waits = [wait("first", first), wait("second", second)];
-    tell({ org: "default", jobId: "j", topic: "t", state: "SCHEDULED", atMs: 0 });
+    emit({ org: "default", jobId: "j", topic: "t", state: "SCHEDULED", atMs: 0 });
     await waits[0];
     expect(woken).toEqual(["first"]);
     first.beginPoll();
@@ -101,7 +101,7 @@ describe("who waits for work", () => {
     second.stop();
   });
 
-  test("a job that none of them can have is looked at once by each", async () => {
+  test("a job that no waiter can take is polled once per waiter", async () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1");
     await waiting(
@@ -109,17 +109,17 @@ describe("who waits for work", () => {
       engine,
       Array.from({ length: 5 }, () => ({})),
     );
-    const able = { id: "able", transport: "http", org: "default", topics: ["t"], capabilities: ["gpu"] } as const;
-    engine.registry.record(able, engine.world.clock.now());
+    const capable = { id: "able", transport: "http", org: "default", topics: ["t"], capabilities: ["gpu"] } as const;
+    engine.registry.record(capable, engine.world.clock.now());
     const read = watchCounts(engine);
     await harness.admit(engine, { topic: "t", requires: ["gpu"] });
     await harness.pass(200);
-    const looks = read.filter((group) => group === "backlog/job.t").length;
-    expect(looks).toBeGreaterThanOrEqual(5);
-    expect(looks).toBeLessThanOrEqual(10);
+    const polls = read.filter((group) => group === "backlog/job.t").length;
+    expect(polls).toBeGreaterThanOrEqual(5);
+    expect(polls).toBeLessThanOrEqual(10);
   });
 
-  test("one that is looking when the job comes looks again at once", async () => {
+  test("a waiter that is polling when a job arrives polls again at once", async () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1");
     const { store } = engine.world;
@@ -128,7 +128,7 @@ describe("who waits for work", () => {
       const before = await store.counts(group, limit);
       if (group !== "backlog/t" || id !== null) return before;
       id = "";
-      id = idOf(await admitJob(engine, submitted()));
+      id = idOf(await admitJob(engine, validSubmission()));
       await new Promise<void>((resolve) => engine.world.clock.after(50, resolve));
       return before;
     };
@@ -138,7 +138,7 @@ describe("who waits for work", () => {
     expect(got).toEqual([id]);
   });
 
-  test("those of other tenants and topics sleep on; one of every tenant does not", async () => {
+  test("does not wake waiters of other tenants and topics; wakes cross-tenant waiters", async () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1");
     const { got } = await waiting(harness, engine, [{ org: "acme" }, { topics: ["u"] }, { topics: ["u", "job.t"] }]);
@@ -151,7 +151,7 @@ describe("who waits for work", () => {
     expect(next).toEqual([other]);
   });
 
-  test("a burst finds everybody who waits", async () => {
+  test("a burst wakes every waiter", async () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1");
     const { got } = await waiting(
@@ -167,8 +167,8 @@ describe("who waits for work", () => {
   });
 });
 
-describe("looking for work", () => {
-  test("asks for the topics that it takes from alone, and for little while there is nothing", async () => {
+describe("polling", () => {
+  test("reads only the topics of the request", async () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1");
     for (let index = 0; index < 20; index++) await harness.admit(engine, { topic: `other.${index}` });

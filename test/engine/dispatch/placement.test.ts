@@ -11,7 +11,7 @@ import { Harness, idOf } from "../harness.ts";
 const never = () => new Promise(() => {});
 const packet = (body: PacketBody): Packet => ({ traceId: "", senderId: "test", createdAtMs: 0, body });
 
-/** Counts what is dispatched, by subject, and what is in it. */
+/** Records the subject and request of every dispatch. */
 function spy(engine: Engine, change: Partial<Bus> = {}) {
   const { bus } = engine.world;
   const sent: { readonly subject: string; readonly request: JobRequest }[] = [];
@@ -24,7 +24,7 @@ function spy(engine: Engine, change: Partial<Bus> = {}) {
 }
 
 describe("placement", () => {
-  test("L41: a burst between two heartbeats is shared by all workers, by their places", async () => {
+  test("L41: distributes a burst between heartbeats over all workers by capacity", async () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1");
     const begun = { small: 0, large: 0 };
@@ -40,7 +40,7 @@ describe("placement", () => {
     expect(begun).toEqual({ small: 10, large: 30 });
   });
 
-  test("work goes to the worker's own subject; one that has died is found out at once, and another gets it", async () => {
+  test("dispatches to the worker's own subject and falls back at once when that worker has crashed", async () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1");
     const sent = spy(engine);
@@ -54,7 +54,7 @@ describe("placement", () => {
     expect(await harness.job(id)).toMatchObject({ state: "SUCCEEDED", attempt: 1, workerId: "b" });
   });
 
-  test("a worker that leaves gets nothing more, and what it has is finished", async () => {
+  test("a stopping worker receives no new jobs and finishes its current ones", async () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1");
     let finish = () => {};
@@ -72,7 +72,7 @@ describe("placement", () => {
     expect((await harness.job(second)).state).toBe("SCHEDULED");
   });
 
-  test("a job that nobody who is known can do waits for one who can, says so, and lets others pass", async () => {
+  test("a job without a capable worker waits with a reason and does not block other jobs", async () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1");
     const worked: string[] = [];
@@ -90,7 +90,7 @@ describe("placement", () => {
     expect(await harness.job(special)).toMatchObject({ state: "SUCCEEDED", workerId: "able", attempt: 1 });
   });
 
-  test("L36: a heartbeat alone, of a worker without a handshake, starts what waits within a second", async () => {
+  test("L36: a heartbeat without a handshake starts waiting jobs within a second", async () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1");
     const id = idOf(await harness.admit(engine, { topic: "t" }));
@@ -105,7 +105,7 @@ describe("placement", () => {
 });
 
 describe("pools", () => {
-  test("a drained pool gets nothing new in any process; its jobs wait, and go on when it is resumed", async () => {
+  test("a draining pool receives no new jobs in any process until it is resumed", async () => {
     const harness = new Harness();
     const [{ engine }, { engine: other }] = [await harness.control("c1"), await harness.control("c2")];
     const worked: string[] = [];
@@ -123,7 +123,7 @@ describe("pools", () => {
     expect(worked.sort()).toEqual(ids.sort());
   });
 
-  test("work of a drained pool goes to another pool of the topic", async () => {
+  test("jobs of a draining pool go to another pool of the topic", async () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1");
     await harness.worker("a", ["t"], async () => "old", 10, { pool: "old" });
@@ -136,7 +136,7 @@ describe("pools", () => {
     for (const id of ids) expect(await harness.job(id)).toMatchObject({ state: "SUCCEEDED", workerId: "b" });
   });
 
-  test("the settings say what a pool serves and can do, for workers that only name their pool", async () => {
+  test("settings define topics and capabilities for workers that only report their pool", async () => {
     const harness = new Harness({ pools: { p: { topics: ["t.*"], requires: ["gpu"] } } });
     const { engine } = await harness.control("c1");
     const { world } = harness.sim.enter("foreign");
@@ -154,7 +154,7 @@ describe("pools", () => {
     expect((await harness.job(beyond)).state).toBe("RETRYING");
   });
 
-  test("what is being drained outlives the process that was told", async () => {
+  test("the draining state survives a crash", async () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1");
     await harness.run(setDraining(engine, "old", true, "ann"));
@@ -165,13 +165,13 @@ describe("pools", () => {
   });
 });
 
-describe("workers of others", () => {
-  const others = { hasThirdPartyWorkers: true };
+describe("third-party workers", () => {
+  const thirdParty = { hasThirdPartyWorkers: true };
 
-  test("find the input at its pointer, and all that the protocol has names for", async () => {
+  test("receive the input by pointer and every field of the protocol", async () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1");
-    const sent = spy(engine, others);
+    const sent = spy(engine, thirdParty);
     const { world } = harness.sim.enter("foreign");
     const inputs: unknown[] = [];
     await harness.run(
@@ -192,13 +192,13 @@ describe("workers of others", () => {
     });
   });
 
-  test("find what they must keep to in their environment, in the names of the wire", async () => {
+  test("receive the constraints in their environment with wire names", async () => {
     const harness = new Harness();
     const constraints = { budgets: { maxRuntimeMs: 5_000 }, sandbox: { networkAllowlist: ["a.example"] } };
     const verdict = { effect: "allow_with_constraints", ruleId: "r", reason: "", snapshot: "s", constraints } as const;
     Object.assign(harness.kernel, { decide: () => verdict });
     const { engine } = await harness.control("c1");
-    const sent = spy(engine, others);
+    const sent = spy(engine, thirdParty);
     const { world } = harness.sim.enter("foreign");
     await harness.run(world.bus.serve("job.t", () => {}));
     await harness.admit(engine, { topic: "t" });
@@ -209,10 +209,10 @@ describe("workers of others", () => {
     });
   });
 
-  test("one that listens on a subject of its own, but did not say that it takes input inline, gets its pointer", async () => {
+  test("one with its own subject but without inline input support receives a pointer", async () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1");
-    const sent = spy(engine, others);
+    const sent = spy(engine, thirdParty);
     const { world } = harness.sim.enter("foreign");
     await harness.run(world.bus.serve("worker.foreign.jobs", () => {}));
     const hello = {
@@ -229,10 +229,10 @@ describe("workers of others", () => {
     expect(harness.sim.net.blobs.has(`ctx:${id}`)).toBe(true);
   });
 
-  test("ours, known to take it with the message, cost no blob", async () => {
+  test("workers with inline input support need no blob", async () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1");
-    const sent = spy(engine, others);
+    const sent = spy(engine, thirdParty);
     await harness.worker("ours", ["t"], async () => "done");
     await harness.pass(100);
     const id = idOf(await harness.admit(engine, { topic: "t", input: 1 }));
@@ -242,7 +242,7 @@ describe("workers of others", () => {
     expect((await harness.job(id)).state).toBe("SUCCEEDED");
   });
 
-  test("an unsigned packet may speak for the tenants in the settings only; the letter is not put before the other", async () => {
+  test("an unsigned packet may submit only for the configured tenants; its dead letter is hidden from the named tenant", async () => {
     const harness = new Harness({ unsignedTenants: ["default", "birch"] });
     const { engine } = await harness.control("c1");
     await harness.worker("w", ["t"], async () => "done");

@@ -6,73 +6,74 @@ import type { RunLimitReached } from "../../../src/engine/runs/create-run.ts";
 const FULL: RunLimitReached = { kind: "full", current: 2, limit: 2 };
 const STARTED: StartOutcome = { kind: "started", runId: "r", state: "RUNNING" };
 
-/** Starts whose answers are given by hand, in the order in which they began. */
-function scene(widthMax: number, org = "acme") {
-  const line = new AdmissionLimiter();
-  const begun: { answer(outcome: StartOutcome): void; fail(error: Error): void }[] = [];
-  const ask = () => line.run(org, widthMax, () => new Promise((answer, fail) => void begun.push({ answer, fail })));
-  return { line, begun, ask };
+/** Starts whose outcomes the test settles by hand, in order. */
+function openLimiter(widthMax: number, org = "acme") {
+  const limiter = new AdmissionLimiter();
+  const started: { answer(outcome: StartOutcome): void; fail(error: Error): void }[] = [];
+  const start = () =>
+    limiter.run(org, widthMax, () => new Promise((answer, fail) => void started.push({ answer, fail })));
+  return { limiter, started, start };
 }
 
-/** Enough for whatever waits for nothing. */
+/** Runs pending microtasks. */
 async function settle(): Promise<void> {
   for (let turn = 0; turn < 20; turn++) await Promise.resolve();
 }
 
-describe("starts of one org", () => {
-  test("go at once where there is room for all of them", async () => {
-    const { begun, ask } = scene(10);
-    const asked = Array.from({ length: 10 }, ask);
-    expect(begun).toHaveLength(10);
-    for (const { answer } of begun) answer(STARTED);
-    expect(await Promise.all(asked)).toEqual(Array(10).fill(STARTED));
+describe("starts of one tenant", () => {
+  test("run concurrently up to the width", async () => {
+    const { started, start } = openLimiter(10);
+    const results = Array.from({ length: 10 }, start);
+    expect(started).toHaveLength(10);
+    for (const { answer } of started) answer(STARTED);
+    expect(await Promise.all(results)).toEqual(Array(10).fill(STARTED));
   });
 
-  test("a crowd costs as many decisions as it takes to know that there is no room", async () => {
-    const { begun, ask } = scene(2);
-    const asked = Array.from({ length: 100 }, ask);
-    expect(begun).toHaveLength(2);
-    for (const { answer } of begun.splice(0)) answer(STARTED);
+  test("a burst takes only as many decisions as needed to see that the limit is reached", async () => {
+    const { started, start } = openLimiter(2);
+    const results = Array.from({ length: 100 }, start);
+    expect(started).toHaveLength(2);
+    for (const { answer } of started.splice(0)) answer(STARTED);
     await settle();
-    expect(begun).toHaveLength(2);
-    begun.shift()?.answer(FULL);
-    const told = { kind: "told", full: FULL };
-    begun.shift()?.answer(FULL);
-    expect(await Promise.all(asked)).toEqual([STARTED, STARTED, FULL, FULL, ...Array(96).fill(told)]);
-    expect(begun).toHaveLength(0);
+    expect(started).toHaveLength(2);
+    started.shift()?.answer(FULL);
+    const shared = { kind: "told", full: FULL };
+    started.shift()?.answer(FULL);
+    expect(await Promise.all(results)).toEqual([STARTED, STARTED, FULL, FULL, ...Array(96).fill(shared)]);
+    expect(started).toHaveLength(0);
   });
 
-  test("who came after the one that was refused had begun finds out for itself", async () => {
-    const { begun, ask } = scene(1);
-    const first = ask();
-    const later = ask();
-    begun.shift()?.answer(FULL);
+  test("a start that arrives after the refused one began is decided on its own", async () => {
+    const { started, start } = openLimiter(1);
+    const first = start();
+    const later = start();
+    started.shift()?.answer(FULL);
     expect(await first).toEqual(FULL);
     await settle();
-    // A run may have ended before it asked.
-    begun.shift()?.answer(STARTED);
+    // A run may have ended in between.
+    started.shift()?.answer(STARTED);
     expect(await later).toEqual(STARTED);
   });
 
-  test("a failure is told to nobody else, and makes nobody wait", async () => {
-    const { begun, ask } = scene(1);
-    const asked = [ask(), ask(), ask()].map((one) => one.catch((error: Error) => error.message));
-    begun.shift()?.fail(new Error("the store is away"));
+  test("a failure is neither shared with nor delays the queued starts", async () => {
+    const { started, start } = openLimiter(1);
+    const results = [start(), start(), start()].map((one) => one.catch((error: Error) => error.message));
+    started.shift()?.fail(new Error("the store is away"));
     await settle();
-    expect(begun).toHaveLength(2);
-    for (const { answer } of begun.splice(0)) answer(STARTED);
-    expect(await Promise.all(asked)).toEqual(["the store is away", STARTED, STARTED]);
+    expect(started).toHaveLength(2);
+    for (const { answer } of started.splice(0)) answer(STARTED);
+    expect(await Promise.all(results)).toEqual(["the store is away", STARTED, STARTED]);
   });
 
-  test("others are not waited for, and nothing is kept of a line that is over", async () => {
-    const { line, begun, ask } = scene(1);
-    const mine = ask();
-    const others = line.run("other", 1, async () => STARTED);
-    expect(await others).toEqual(STARTED);
-    begun.shift()?.answer(FULL);
-    await mine;
-    const again = ask();
-    begun.shift()?.answer(STARTED);
+  test("tenants do not wait for each other, and an empty queue keeps no state", async () => {
+    const { limiter, started, start } = openLimiter(1);
+    const own = start();
+    const other = limiter.run("other", 1, async () => STARTED);
+    expect(await other).toEqual(STARTED);
+    started.shift()?.answer(FULL);
+    await own;
+    const again = start();
+    started.shift()?.answer(STARTED);
     expect(await again).toEqual(STARTED);
   });
 });

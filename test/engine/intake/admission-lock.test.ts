@@ -6,53 +6,55 @@ import type { Labels, Metrics } from "../../../src/ports/metrics.ts";
 import { around } from "../../../src/sim/mutants/decorators.ts";
 import { Harness } from "../harness.ts";
 
-describe("the gate", () => {
-  test("is passed at once when it is open, one at a time, and what was done behind it is answered", async () => {
-    const { harness, engine } = openGate();
+describe("admission lock", () => {
+  test("runs the work at once when free, one caller at a time, and returns its value", async () => {
+    const { harness, engine } = openAdmission();
     const passed = await harness.run(withAdmissionLock(engine, "acme", async ({ key }) => key));
     expect(passed).toEqual({ kind: "passed", value: "cordum:wf:run:admission:acme" });
     let inside = 0;
-    const visit = () =>
+    const enter = () =>
       withAdmissionLock(engine, "acme", async () => {
         inside += 1;
         expect(inside).toBe(1);
         await pause(engine, 20);
         inside -= 1;
       });
-    const visits = await harness.run(Promise.all(Array.from({ length: 10 }, visit)));
-    expect(visits.map(({ kind }) => kind)).toEqual(Array(10).fill("passed"));
+    const entries = await harness.run(Promise.all(Array.from({ length: 10 }, enter)));
+    expect(entries.map(({ kind }) => kind)).toEqual(Array(10).fill("passed"));
   });
 
-  test("each org has its own", async () => {
-    const { harness, engine } = openGate();
+  test("is separate per tenant", async () => {
+    const { harness, engine } = openAdmission();
     const both = withAdmissionLock(engine, "acme", () => withAdmissionLock(engine, "beta", async () => "in both"));
     expect(await harness.run(both)).toEqual({ kind: "passed", value: { kind: "passed", value: "in both" } });
   });
 
-  test("that stays shut is unavailable when the time is over, and nothing was done", async () => {
-    const { harness, engine } = openGate({ policy: "fixed:10ms", maxWaitMs: 500 });
+  test("times out as unavailable without running the work", async () => {
+    const { harness, engine } = openAdmission({ policy: "fixed:10ms", maxWaitMs: 500 });
     const { release } = await hold(harness, harness.engine("other"));
     const beganMs = engine.world.clock.now();
-    const gated = await harness.run(withAdmissionLock(engine, "acme", () => Promise.reject(new Error("was let in"))));
-    expect(gated).toMatchObject({ kind: "unavailable" });
-    const waitedMs = gated.kind === "unavailable" ? gated.waitedMs : 0;
+    const admission = await harness.run(
+      withAdmissionLock(engine, "acme", () => Promise.reject(new Error("was let in"))),
+    );
+    expect(admission).toMatchObject({ kind: "unavailable" });
+    const waitedMs = admission.kind === "unavailable" ? admission.waitedMs : 0;
     expect(waitedMs).toBeGreaterThan(480);
     expect(waitedMs).toBeLessThanOrEqual(500);
     expect(engine.world.clock.now() - beganMs).toBeLessThanOrEqual(501);
     release();
   });
 
-  test("is not waited for when the wait is 0", async () => {
-    const { harness, engine, asked } = openGate({ maxWaitMs: 0 });
+  test("is tried once when the wait is 0", async () => {
+    const { harness, engine, acquiredMs } = openAdmission({ maxWaitMs: 0 });
     const { release } = await hold(harness, harness.engine("other"));
     expect(await harness.run(withAdmissionLock(engine, "acme", async () => 1))).toMatchObject({ kind: "unavailable" });
-    expect(asked).toHaveLength(1);
+    expect(acquiredMs).toHaveLength(1);
     release();
   });
 
-  test("is asked again by the policy: in step when it is fixed, spread when it is jittered", async () => {
+  test("is retried by the policy: constant delays when fixed, spread delays when jittered", async () => {
     const delaysOf = async (policy: string) => {
-      const { harness, engine, asked } = openGate({ policy, maxWaitMs: 1_000 });
+      const { harness, engine, acquiredMs } = openAdmission({ policy, maxWaitMs: 1_000 });
       const { clock } = engine.world;
       await hold(harness, harness.engine("other"));
       const delays: number[] = [];
@@ -62,7 +64,7 @@ describe("the gate", () => {
       };
       const world = { ...engine.world, clock: around(clock, { after }) };
       await harness.run(withAdmissionLock(composeEngine({ ...engine, world }), "acme", async () => 1));
-      expect(asked).toHaveLength(delays.length + 1);
+      expect(acquiredMs).toHaveLength(delays.length + 1);
       expect(delays.length).toBeGreaterThan(50);
       return delays;
     };
@@ -73,8 +75,8 @@ describe("the gate", () => {
     expect(Math.max(...jittered)).toBeLessThanOrEqual(15);
   });
 
-  test("a clock that is set back does not make anybody wait for longer", async () => {
-    const { harness, engine, asked } = openGate({ policy: "fixed:10ms", maxWaitMs: 100 });
+  test("a clock that is set back does not extend the wait", async () => {
+    const { harness, engine, acquiredMs } = openAdmission({ policy: "fixed:10ms", maxWaitMs: 100 });
     const { clock } = engine.world;
     const { release } = await hold(harness, harness.engine("other"));
     let times = 0;
@@ -83,28 +85,28 @@ describe("the gate", () => {
       return clock.now() - 1_000 * times;
     };
     const backwards = around(clock, { now });
-    const gated = withAdmissionLock(
+    const admission = withAdmissionLock(
       composeEngine({ ...engine, world: { ...engine.world, clock: backwards } }),
       "acme",
       async () => 1,
     );
-    expect(await harness.run(gated)).toEqual({ kind: "unavailable", waitedMs: 100 });
-    expect(asked).toHaveLength(11);
+    expect(await harness.run(admission)).toEqual({ kind: "unavailable", waitedMs: 100 });
+    expect(acquiredMs).toHaveLength(11);
     release();
   });
 });
 
-describe("the gate is left open behind", () => {
-  test("work that throws", async () => {
-    const { harness, engine } = openGate({ maxWaitMs: 0 });
+describe("releases the lock", () => {
+  test("after work that throws", async () => {
+    const { harness, engine } = openAdmission({ maxWaitMs: 0 });
     const failing = withAdmissionLock(engine, "acme", () => Promise.reject(new Error("no room on the disk")));
     await expect(harness.run(failing)).rejects.toThrow("no room on the disk");
     await harness.run(engine.tasks.close());
     expect(await harness.run(withAdmissionLock(engine, "acme", async () => "in"))).toMatchObject({ kind: "passed" });
   });
 
-  test("a release that fails: the answer is the work's own, and the TTL frees the lock", async () => {
-    const { harness, engine } = openGate();
+  test("by its TTL when the release fails; the work's value is returned", async () => {
+    const { harness, engine } = openAdmission();
     const { locks } = engine.world;
     const acquire = async (request: Parameters<typeof locks.acquire>[0]) => {
       const acquired = await locks.acquire(request);
@@ -118,8 +120,8 @@ describe("the gate is left open behind", () => {
     });
   });
 
-  test("a holder that died, after the TTL", async () => {
-    const { harness, engine } = openGate({ maxWaitMs: 20_000, ttlMs: 5_000 });
+  test("by its TTL when the holder crashed", async () => {
+    const { harness, engine } = openAdmission({ maxWaitMs: 20_000, ttlMs: 5_000 });
     await hold(harness, harness.engine("other"), 5_000);
     harness.crash("other");
     const beganMs = engine.world.clock.now();
@@ -133,26 +135,26 @@ describe("the gate is left open behind", () => {
   });
 });
 
-test("a store that fails is an error: there is no way on without the lock", async () => {
-  const { harness, engine } = openGate();
+test("a failing lock store is an error, not an admission", async () => {
+  const { harness, engine } = openAdmission();
   const acquire = () => Promise.reject(new Error("connection lost"));
-  const away: Engine = composeEngine({
+  const unavailable: Engine = composeEngine({
     ...engine,
     world: { ...engine.world, locks: around(engine.world.locks, { acquire }) },
   });
-  let wasIn = false;
-  const gated = withAdmissionLock(away, "acme", async () => (wasIn = true));
-  await expect(harness.run(gated)).rejects.toThrow("connection lost");
-  expect(wasIn).toBe(false);
+  let isAdmitted = false;
+  const admission = withAdmissionLock(unavailable, "acme", async () => (isAdmitted = true));
+  await expect(harness.run(admission)).rejects.toThrow("connection lost");
+  expect(isAdmitted).toBe(false);
 });
 
-test("the wait, the tries and the delays are measured", async () => {
-  const { harness, engine, seen } = openGate({ policy: "fixed:10ms" });
+test("records wait, attempts and delays as metrics", async () => {
+  const { harness, engine, seen } = openAdmission({ policy: "fixed:10ms" });
   const { release } = await hold(harness, harness.engine("other"));
-  const gated = withAdmissionLock(engine, "acme", async () => "in");
+  const admission = withAdmissionLock(engine, "acme", async () => "in");
   await harness.pass(5);
   release();
-  await harness.run(gated);
+  await harness.run(admission);
   expect(Object.fromEntries(seen)).toMatchObject({
     "cordum_lock_busy_retries_total admission fixed": [1],
     "cordum_lock_busy_retry_delay_seconds admission fixed": [0.01],
@@ -163,38 +165,38 @@ test("the wait, the tries and the delays are measured", async () => {
   expect(waitS).toBeGreaterThanOrEqual(0.01);
 });
 
-interface GateParts {
+interface AdmissionOptions {
   readonly policy?: string;
   readonly maxWaitMs?: number;
   readonly ttlMs?: number;
 }
 
-/** A process before the gate; `asked` has the times at which it asked for the lock. */
-function openGate({ policy = "bounded:10ms:0.5", maxWaitMs = 2_000, ttlMs = 10_000 }: GateParts = {}) {
+/** An engine with a polled admission lock; `acquiredMs` has the time of every acquire call. */
+function openAdmission({ policy = "bounded:10ms:0.5", maxWaitMs = 2_000, ttlMs = 10_000 }: AdmissionOptions = {}) {
   const polled = { policy: parsePolicy(policy), maxWaitMs, ttlMs };
   const harness = new Harness({ admission: { strategy: "polled", polled } });
   const inner = harness.engine("c1");
   const { locks, clock } = inner.world;
-  const asked: number[] = [];
+  const acquiredMs: number[] = [];
   const acquire = (request: Parameters<typeof locks.acquire>[0]) => {
-    asked.push(clock.now());
+    acquiredMs.push(clock.now());
     return locks.acquire(request);
   };
   const seen = new Map<string, number[]>();
-  const note = (name: string, labels: Labels | undefined, value: number) => {
+  const record = (name: string, labels: Labels | undefined, value: number) => {
     const key = [name, ...Object.values(labels ?? {})].join(" ");
     seen.set(key, [...(seen.get(key) ?? []), value]);
   };
   const metrics: Metrics = {
-    add: (name, labels, amount = 1) => note(name, labels, amount),
-    set: (name, value, labels) => note(name, labels, value),
-    observe: (name, value, labels) => note(name, labels, value),
+    add: (name, labels, amount = 1) => record(name, labels, amount),
+    set: (name, value, labels) => record(name, labels, value),
+    observe: (name, value, labels) => record(name, labels, value),
   };
   const engine: Engine = { ...inner, world: { ...inner.world, metrics, locks: around(locks, { acquire }) } };
-  return { harness, engine, asked, seen };
+  return { harness, engine, acquiredMs, seen };
 }
 
-/** Somebody else takes the lock of `acme`, and keeps it until told. */
+/** Another process takes the lock of `acme` until `release`. */
 async function hold(harness: Harness, by: Engine, ttlMs = 10_000): Promise<{ readonly release: () => void }> {
   const request = { key: admissionLockOf("acme"), org: "acme", ttlMs, waitMs: 0, owner: "other" };
   const acquired = await harness.run(by.world.locks.acquire(request));

@@ -10,59 +10,62 @@ import { type StartOutcome, startRun } from "../../../src/engine/intake/start-ru
 import { cancelRun } from "../../../src/engine/runs/control-run.ts";
 import { around } from "../../../src/sim/mutants/decorators.ts";
 import { withRecordedMetrics } from "../observe/recorded-metrics.ts";
-import { RunHarness, RUN_REQUEST } from "../run-harness.ts";
+import { RUN_REQUEST, RunHarness } from "../run-harness.ts";
 
-/** A run of it stays open until somebody decides. */
-const ASK = { id: "ask", steps: { ask: { type: "approval" } } };
+/** A run of it stays open until its approval is decided. */
+const APPROVAL = { id: "ask", steps: { ask: { type: "approval" } } };
 const ATOMIC = "atomic";
 const FIXED = "polled fixed:10ms";
 const JITTERED = "polled bounded:10ms:0.5";
 
-test("a crowd before two slots: a few are decided on, the others are told what those were told", async () => {
-  const { harness, engines } = await openGates(ATOMIC, 1);
-  let decided = 0;
+test("a burst against two slots takes few decisions; the other starts share the refusal", async () => {
+  const { harness, engines } = await openEngines(ATOMIC, 1);
+  let decisions = 0;
   harness.sim.net.onCommit = (_, { puts }) => {
-    decided += puts.filter(({ table, expect }) => table === RUNS.name && expect === 0).length;
+    decisions += puts.filter(({ table, expect }) => table === RUNS.name && expect === 0).length;
   };
   const outcomes = await startMany(harness, engines, 100);
   expect(tally(outcomes)).toEqual({ started: 2, full: 98 });
-  // Each asks for its workflow first, and so they come one after the other.
-  expect(decided).toBeLessThanOrEqual(25);
+  // Each start loads its workflow first, so the starts do not arrive in the same tick.
+  expect(decisions).toBeLessThanOrEqual(25);
 });
 
-test("L21: in a crowd that is refused, who comes with the key of one that was let in gets its run", async () => {
-  const { harness, engines } = await openGates(ATOMIC, 1);
+test("L21: in a refused burst, a replay of an admitted key returns its run", async () => {
+  const { harness, engines } = await openEngines(ATOMIC, 1);
   const [engine] = engines as [Engine];
   const start = (idempotencyKey: string | null) =>
     startRun(engine, { ...RUN_REQUEST, workflowId: "ask", idempotencyKey }, "test");
-  // Two of the keys get in, whichever they are. The others with these keys wait in line meanwhile.
+  // Two of the keys are admitted; the other starts with these keys are queued meanwhile.
   const keys = Array.from({ length: 80 }, (_, at) => "abcd"[at % 4] ?? null);
   const outcomes = await harness.run(Promise.all(keys.map(start)));
   const tallies = ["a", "b", "c", "d"].map((key) => tally(outcomes.filter((_, at) => keys[at] === key)));
-  const isIn = ({ started = 0 }: Record<string, number>) => started > 0;
-  expect(tallies.filter(isIn)).toEqual(Array(2).fill({ started: 1, replayed: 19 }));
-  expect(tallies.filter((one) => !isIn(one))).toEqual(Array(2).fill({ full: 20 }));
+  const isAdmitted = ({ started = 0 }: Record<string, number>) => started > 0;
+  expect(tallies.filter(isAdmitted)).toEqual(Array(2).fill({ started: 1, replayed: 19 }));
+  expect(tallies.filter((one) => !isAdmitted(one))).toEqual(Array(2).fill({ full: 20 }));
 });
 
 describe.each([ATOMIC, FIXED, JITTERED])("a limit of 2 runs, %s", (strategy) => {
-  test.each([10, 100])("%i starts at once in four processes: exactly 2, and the others are told why", async (count) => {
-    const { harness, engines } = await openGates(strategy, 4);
-    const outcomes = await startMany(harness, engines, count);
-    expect(tally(outcomes)).toEqual({ started: 2, full: count - 2 });
-    const full = outcomes.filter(({ kind }) => kind === "full");
-    expect(full).toEqual(Array(count - 2).fill({ kind: "full", current: 2, limit: 2 }));
-    expect(openRuns(harness)).toHaveLength(2);
-  });
+  test.each([10, 100])(
+    "%i concurrent starts in four processes admit exactly 2 and report the limit to the others",
+    async (count) => {
+      const { harness, engines } = await openEngines(strategy, 4);
+      const outcomes = await startMany(harness, engines, count);
+      expect(tally(outcomes)).toEqual({ started: 2, full: count - 2 });
+      const full = outcomes.filter(({ kind }) => kind === "full");
+      expect(full).toEqual(Array(count - 2).fill({ kind: "full", current: 2, limit: 2 }));
+      expect(openRuns(harness)).toHaveLength(2);
+    },
+  );
 
-  test("the end of a run frees its slot, for one", async () => {
-    const { harness, engines } = await openGates(strategy, 2);
+  test("a run that ends frees one slot", async () => {
+    const { harness, engines } = await openEngines(strategy, 2);
     const [first] = (await startMany(harness, engines, 10)).flatMap((outcome) => idIn(outcome));
     await harness.run(cancelRun(engines[0]!, { org: "default", runId: first ?? "", by: "bob", why: "enough" }));
     expect(tally(await startMany(harness, engines, 10))).toEqual({ started: 1, full: 9 });
   });
 
-  test("L25: a rerun passes the same gate", async () => {
-    const { harness, engines } = await openGates(strategy, 1);
+  test("L25: also applies to reruns", async () => {
+    const { harness, engines } = await openEngines(strategy, 1);
     const [engine] = engines as [Engine];
     const [first = ""] = (await startMany(harness, engines, 2)).flatMap((outcome) => idIn(outcome));
     await harness.run(cancelRun(engine, { org: "default", runId: first, by: "bob", why: "enough" }));
@@ -71,16 +74,16 @@ describe.each([ATOMIC, FIXED, JITTERED])("a limit of 2 runs, %s", (strategy) => 
     expect(await harness.run(rerun(engine, request))).toEqual({ kind: "full", current: 2, limit: 2 });
   });
 
-  test("each org has its own, and what it was given by name goes before", async () => {
+  test("is counted per tenant, and a tenant's own limit overrides the default", async () => {
     const orgs = { big: { limits: { concurrentRunsMax: 5 } } };
-    const { harness, engines } = await openGates(strategy, 2, { orgs });
-    for (const org of ["big", "small"]) await harness.apply(engines[0]!, ASK, org);
+    const { harness, engines } = await openEngines(strategy, 2, { orgs });
+    for (const org of ["big", "small"]) await harness.apply(engines[0]!, APPROVAL, org);
     expect(tally(await startMany(harness, engines, 10, "big"))).toEqual({ started: 5, full: 5 });
     expect(tally(await startMany(harness, engines, 10, "small"))).toEqual({ started: 2, full: 8 });
   });
 
-  test("that is changed while runs are open holds from then on", async () => {
-    const { harness, engines } = await openGates(strategy, 1);
+  test("a change applies to runs that are already open", async () => {
+    const { harness, engines } = await openEngines(strategy, 1);
     const live = { current: harness.settings };
     const changed = engines.map((engine) => composeEngine({ ...engine, settings: live }));
     const limit = (concurrentRunsMax: number) => {
@@ -98,9 +101,9 @@ describe.each([ATOMIC, FIXED, JITTERED])("a limit of 2 runs, %s", (strategy) => 
   });
 });
 
-describe("a gate that stays shut", () => {
-  test.each([FIXED, JITTERED])("is unavailable after 2 s, and nothing is left of the start: %s", async (strategy) => {
-    const { harness, engines } = await openGates(strategy, 1);
+describe("an admission lock that stays held", () => {
+  test.each([FIXED, JITTERED])("refuses the start after 2 s and leaves no records: %s", async (strategy) => {
+    const { harness, engines } = await openEngines(strategy, 1);
     const [engine] = engines as [Engine];
     const other = harness.engine("other");
     const request = { key: admissionLockOf("default"), org: "default", ttlMs: 10_000, waitMs: 0, owner: "other" };
@@ -117,8 +120,8 @@ describe("a gate that stays shut", () => {
     expect(await harness.start(engine, "ask", { idempotencyKey: "k" })).toMatchObject({ kind: "started" });
   });
 
-  test("does not bother the atomic admission", async () => {
-    const { harness, engines } = await openGates(ATOMIC, 1);
+  test("does not affect atomic admission", async () => {
+    const { harness, engines } = await openEngines(ATOMIC, 1);
     const other = harness.engine("other");
     const request = { key: admissionLockOf("default"), org: "default", ttlMs: 10_000, waitMs: 0, owner: "other" };
     await harness.run(other.world.locks.acquire(request));
@@ -129,8 +132,8 @@ describe("a gate that stays shut", () => {
 describe("L25: a sub-workflow", () => {
   const OUTER = { id: "outer", steps: { sub: { type: "subworkflow", workflow: "ask" } } };
 
-  test("waits for a slot, says so, and starts when one comes free", async () => {
-    const { harness, engines } = await openGates(ATOMIC, 1);
+  test("waits for a slot with a reason, and starts when one is freed", async () => {
+    const { harness, engines } = await openEngines(ATOMIC, 1);
     const [engine] = engines as [Engine];
     await harness.apply(engine, OUTER);
     const first = await harness.started(engine, "ask");
@@ -149,8 +152,8 @@ describe("L25: a sub-workflow", () => {
     expect(openRuns(harness)).toHaveLength(2);
   });
 
-  test("that waits for a slot is gone with its parent", async () => {
-    const { harness, engines } = await openGates(ATOMIC, 1);
+  test("waiting for a slot ends with its parent", async () => {
+    const { harness, engines } = await openEngines(ATOMIC, 1);
     const [engine] = engines as [Engine];
     await harness.apply(engine, OUTER);
     const first = await harness.started(engine, "ask");
@@ -165,9 +168,9 @@ describe("L25: a sub-workflow", () => {
   });
 });
 
-test("the wait is measured by tenant and endpoint; who is not let in is counted with the reason", async () => {
-  const { harness, engines } = await openGates(ATOMIC, 1);
-  const { engine, seen } = withRecordedMetrics(engines[0]!);
+test("records the wait by tenant and endpoint and counts refusals by reason", async () => {
+  const { harness, engines } = await openEngines(ATOMIC, 1);
+  const { engine, recorded } = withRecordedMetrics(engines[0]!);
   const begin = (request: object, endpoint = "/api/v1/workflows/:id/runs") =>
     startRun(engine, { ...RUN_REQUEST, workflowId: "ask", ...request }, endpoint);
   await harness.run(begin({ idempotencyKey: "k" }));
@@ -184,15 +187,15 @@ test("the wait is measured by tenant and endpoint; who is not let in is counted 
   );
   await expect(harness.run(away)).rejects.toThrow("away");
   const waits = "cordum_admission_wait_seconds default";
-  expect(seen.get(`${waits} /api/v1/workflows/:id/runs`)).toHaveLength(4);
-  expect(seen.get(`${waits} cli`)).toHaveLength(3);
+  expect(recorded.get(`${waits} /api/v1/workflows/:id/runs`)).toHaveLength(4);
+  expect(recorded.get(`${waits} cli`)).toHaveLength(3);
   for (const reason of ["conflict", "full", "no_workflow", "unavailable"]) {
-    expect(seen.get(`cordum_admission_rejected_total ${reason}`)).toEqual([1]);
+    expect(recorded.get(`cordum_admission_rejected_total ${reason}`)).toEqual([1]);
   }
 });
 
-/** Processes that could start runs, at a limit of 2. */
-async function openGates(strategy: string, count: number, settings: Partial<Settings> = {}) {
+/** Engines that admit runs at a limit of 2. */
+async function openEngines(strategy: string, count: number, settings: Partial<Settings> = {}) {
   const { limits, admission } = defaultSettings();
   const [kind, policy] = strategy.split(" ");
   const polled = { ...admission.polled, ...(policy === undefined ? {} : { policy: parsePolicy(policy) }) };
@@ -203,7 +206,7 @@ async function openGates(strategy: string, count: number, settings: Partial<Sett
   });
   const engines: Engine[] = [];
   for (let at = 1; at <= count; at++) engines.push((await harness.control(`c${at}`)).engine);
-  await harness.apply(engines[0]!, ASK);
+  await harness.apply(engines[0]!, APPROVAL);
   return { harness, engines };
 }
 

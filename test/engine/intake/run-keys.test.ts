@@ -8,13 +8,13 @@ import { rerun } from "../../../src/engine/intake/rerun-run.ts";
 import { type RunRequest, startRun } from "../../../src/engine/intake/start-run.ts";
 import { cancelRun } from "../../../src/engine/runs/control-run.ts";
 import { deleteWorkflow } from "../../../src/engine/runs/workflows.ts";
-import { RunHarness, RUN_REQUEST } from "../run-harness.ts";
+import { RUN_REQUEST, RunHarness } from "../run-harness.ts";
 
-const ASK = { id: "ask", steps: { ask: { type: "approval" } } };
+const APPROVAL = { id: "ask", steps: { ask: { type: "approval" } } };
 
-describe.each(["atomic", "polled"] as const)("a key, %s", (strategy) => {
+describe.each(["atomic", "polled"] as const)("idempotency key, %s admission", (strategy) => {
   test.each([1, 10])(
-    "50 that race with one key at a limit of %i make one run, and all are told of it",
+    "50 concurrent starts with one key at a limit of %i create one run and all return it",
     async (limit) => {
       const { harness, engines } = await open(strategy, 3, limit);
       const racing = Array.from({ length: 50 }, (_, at) => begin(engines[at % 3]!, { idempotencyKey: "k" }));
@@ -27,18 +27,18 @@ describe.each(["atomic", "polled"] as const)("a key, %s", (strategy) => {
     },
   );
 
-  test("L21: a replay is answered when the org is full, and when the gate is stuck", async () => {
+  test("L21: a replay is answered at the run limit and while the admission lock is held", async () => {
     const { harness, engines } = await open(strategy, 1, 1);
     const [engine] = engines as [Engine];
     const runId = await harness.started(engine, "ask", { idempotencyKey: "k", input: { a: 1, b: 2 } });
     const again = { idempotencyKey: "k", input: { b: 2, a: 1 } };
     expect(await harness.start(engine, "ask", again)).toEqual({ kind: "replayed", runId, state: "RUNNING" });
     expect(await harness.start(engine, "ask")).toMatchObject({ kind: "full" });
-    await holdGate(harness);
+    await holdAdmissionLock(harness);
     expect(await harness.start(engine, "ask", again)).toMatchObject({ kind: "replayed", runId });
   });
 
-  test("L21: so is the replay of a rerun", async () => {
+  test("L21: a replay of a rerun is answered while the admission lock is held", async () => {
     const { harness, engines } = await open(strategy, 1, 1);
     const [engine] = engines as [Engine];
     const first = await harness.started(engine, "ask");
@@ -48,7 +48,7 @@ describe.each(["atomic", "polled"] as const)("a key, %s", (strategy) => {
     if (made.kind !== "started") throw new Error(made.kind);
     const replayed = { kind: "replayed", runId: made.runId, state: "RUNNING" };
     expect(await harness.run(rerun(engine, request))).toEqual(replayed);
-    await holdGate(harness);
+    await holdAdmissionLock(harness);
     expect(await harness.run(rerun(engine, request))).toEqual(replayed);
     expect(await harness.start(engine, "ask", { idempotencyKey: "k" })).toEqual({
       kind: "conflict",
@@ -56,10 +56,10 @@ describe.each(["atomic", "polled"] as const)("a key, %s", (strategy) => {
     });
   });
 
-  test("another body under the same key conflicts, whatever differs, and makes nothing", async () => {
+  test("another body under the same key conflicts and creates nothing", async () => {
     const { harness, engines } = await open(strategy, 1, 10);
     const [engine] = engines as [Engine];
-    await harness.apply(engine, { ...ASK, id: "other" });
+    await harness.apply(engine, { ...APPROVAL, id: "other" });
     const runId = await harness.started(engine, "ask", { idempotencyKey: "k", input: 1 });
     const others: Partial<RunRequest>[] = [
       { input: 2 },
@@ -73,30 +73,30 @@ describe.each(["atomic", "polled"] as const)("a key, %s", (strategy) => {
       const request = { idempotencyKey: "k", input: 1, ...other };
       expect(await harness.start(engine, other.workflowId ?? "ask", request)).toEqual({ kind: "conflict", runId });
     }
-    // Who asks, and in which trace, is no part of what is asked for.
+    // Submitter and trace are not part of the request body.
     const same = { idempotencyKey: "k", input: 1, traceId: "t", submittedBy: "bob", traceparent: "p" };
     expect(await harness.start(engine, "ask", same)).toMatchObject({ kind: "replayed", runId });
     expect([...harness.sim.net.store.rows(RUNS)]).toHaveLength(1);
   });
 });
 
-test("L22: the same key of another tenant is another key, whatever the names look like", async () => {
+test("L22: keys are scoped to the tenant, whatever characters the names contain", async () => {
   const { harness, engines } = await open("atomic", 1, 10);
   const [engine] = engines as [Engine];
   const runs: string[] = [];
-  const uses = [
+  const keys = [
     ["a", "b/c"],
     ["a", "c"],
     ["b", "c"],
   ] as const;
-  for (const [org, idempotencyKey] of uses) {
-    await harness.apply(engine, ASK, org);
+  for (const [org, idempotencyKey] of keys) {
+    await harness.apply(engine, APPROVAL, org);
     runs.push(await harness.started(engine, "ask", { org, idempotencyKey }));
   }
   expect(new Set(runs).size).toBe(3);
 });
 
-test("a replay is answered when its workflow has been deleted, and when its run has ended", async () => {
+test("a replay is answered after its workflow is deleted and after its run has ended", async () => {
   const { harness, engines } = await open("atomic", 1, 10);
   const [engine] = engines as [Engine];
   const runId = await harness.started(engine, "ask", { idempotencyKey: "k" });
@@ -111,10 +111,10 @@ test("a replay is answered when its workflow has been deleted, and when its run 
   });
 });
 
-test("a key is free again when its time is over", async () => {
+test("a key is free again after its retention", async () => {
   const harness = new RunHarness({ retention: { ...defaultSettings().retention, idempotencyMs: 30_000 } });
   const { engine } = await harness.control("c1");
-  await harness.apply(engine, ASK);
+  await harness.apply(engine, APPROVAL);
   const first = await harness.started(engine, "ask", { idempotencyKey: "k" });
   await harness.pass(29_000);
   expect(await harness.start(engine, "ask", { idempotencyKey: "k" })).toMatchObject({ kind: "replayed" });
@@ -124,7 +124,7 @@ test("a key is free again when its time is over", async () => {
   expect("runId" in second && second.runId).not.toBe(first);
 });
 
-test("what is refused keeps no key: it may be asked for again", async () => {
+test("a refused start does not reserve its key", async () => {
   const { harness, engines } = await open("atomic", 1, 1);
   const [engine] = engines as [Engine];
   const first = await harness.started(engine, "ask");
@@ -134,15 +134,15 @@ test("what is refused keeps no key: it may be asked for again", async () => {
   expect(await harness.start(engine, "ask", { idempotencyKey: "k" })).toMatchObject({ kind: "started" });
 });
 
-describe.each(["atomic", "polled"] as const)("L23, L24: a process dies while it admits, %s", (strategy) => {
-  // A call of the store, or of its locks, at a time: the process dies when that one has taken effect, before it knows.
-  test("wherever it dies, key, slot, run and first job are all there or none of them is", async () => {
-    let dead = 0;
-    for (let fatal = 1; ; fatal++) {
+describe.each(["atomic", "polled"] as const)("L23, L24: a process crashes during admission, %s", (strategy) => {
+  // Each pass crashes the process after one more store or lock call has taken effect, before its answer arrives.
+  test("key, slot, run and first job exist together or not at all", async () => {
+    let crashes = 0;
+    for (let crashCall = 1; ; crashCall++) {
       const { harness, engines } = await open(strategy, 1, 2);
-      const doomed = composeEngine({ ...engines[0]!, world: dyingAt(harness, engines[0]!, fatal) });
+      const crashing = composeEngine({ ...engines[0]!, world: crashingAt(harness, engines[0]!, crashCall) });
       let isAnswered = false;
-      void startRun(doomed, { ...RUN_REQUEST, workflowId: "ask", idempotencyKey: "k" }, "test").then(() => {
+      void startRun(crashing, { ...RUN_REQUEST, workflowId: "ask", idempotencyKey: "k" }, "test").then(() => {
         isAnswered = true;
       });
       await harness.pass(1_000);
@@ -151,7 +151,7 @@ describe.each(["atomic", "polled"] as const)("L23, L24: a process dies while it 
       expect([...store.rows(RUN_RESERVATIONS)].map(({ value }) => value.runId)).toEqual(runs);
       expect([...store.rows(JOBS)].map(({ value }) => value.step?.runId)).toEqual(runs);
       expect(store.count(RUNS_GROUP, "default")).toBe(runs.length);
-      // Whoever comes after it gets that run, or makes it.
+      // A later start replays that run or creates it.
       const { engine } = await harness.control("c9");
       await harness.pass(harness.settings.admission.polled.ttlMs);
       const kind = runs.length === 0 ? "started" : "replayed";
@@ -159,16 +159,16 @@ describe.each(["atomic", "polled"] as const)("L23, L24: a process dies while it 
       expect(await harness.start(engine, "ask")).toMatchObject({ kind: "started" });
       expect(await harness.start(engine, "ask")).toMatchObject({ kind: "full", current: 2 });
       if (isAnswered) break;
-      dead += 1;
+      crashes += 1;
     }
-    expect(dead).toBeGreaterThan(2);
+    expect(crashes).toBeGreaterThan(2);
   });
 });
 
-/** The world of a process that dies with its n-th call to a server. */
-function dyingAt(harness: RunHarness, engine: Engine, fatal: number): Engine["world"] {
+/** A world whose process crashes at its n-th store or lock call. */
+function crashingAt(harness: RunHarness, engine: Engine, crashCall: number): Engine["world"] {
   let calls = 0;
-  const dying = <T extends object>(port: T): T =>
+  const crashingPort = <T extends object>(port: T): T =>
     new Proxy(port, {
       get: (target, name) => {
         const value: unknown = Reflect.get(target, name);
@@ -176,12 +176,12 @@ function dyingAt(harness: RunHarness, engine: Engine, fatal: number): Engine["wo
         return (...context: unknown[]) => {
           calls += 1;
           const answer: unknown = value.apply(target, context);
-          if (calls === fatal) harness.crash("c1");
+          if (calls === crashCall) harness.crash("c1");
           return answer;
         };
       },
     });
-  return { ...engine.world, store: dying(engine.world.store), locks: dying(engine.world.locks) };
+  return { ...engine.world, store: crashingPort(engine.world.store), locks: crashingPort(engine.world.locks) };
 }
 
 async function open(strategy: "atomic" | "polled", count: number, limit: number) {
@@ -192,14 +192,14 @@ async function open(strategy: "atomic" | "polled", count: number, limit: number)
   });
   const engines: Engine[] = [];
   for (let at = 1; at <= count; at++) engines.push((await harness.control(`c${at}`)).engine);
-  await harness.apply(engines[0]!, ASK);
+  await harness.apply(engines[0]!, APPROVAL);
   return { harness, engines };
 }
 
 const begin = (engine: Engine, request: Partial<RunRequest>) =>
   startRun(engine, { ...RUN_REQUEST, workflowId: "ask", ...request }, "test");
 
-async function holdGate(harness: RunHarness): Promise<void> {
+async function holdAdmissionLock(harness: RunHarness): Promise<void> {
   const request = { key: admissionLockOf("default"), org: "default", ttlMs: 10_000, waitMs: 0, owner: "other" };
   await harness.run(harness.engine("other").world.locks.acquire(request));
 }

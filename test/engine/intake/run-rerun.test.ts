@@ -22,14 +22,14 @@ async function open() {
   return { harness, engine, broken, worked };
 }
 
-async function again(harness: RunHarness, engine: Engine, runId: string, fromStep: string): Promise<string> {
+async function startRerun(harness: RunHarness, engine: Engine, runId: string, fromStep: string): Promise<string> {
   const request = { org: "default", runId, fromStep, by: "bob", idempotencyKey: null };
   const outcome = await harness.run(rerun(engine, request));
   if (outcome.kind !== "started") throw new Error(JSON.stringify(outcome));
   return outcome.runId;
 }
 
-describe("a rerun from a step beside a `parallel` that did not come to its end", () => {
+describe("a rerun beside a `parallel` that did not complete", () => {
   const steps = (join: object) => ({
     both: { type: "parallel", branches: ["good", "bad"], ...join },
     good: step({ input: "good" }),
@@ -37,7 +37,7 @@ describe("a rerun from a step beside a `parallel` that did not come to its end",
     side: step({ input: "side" }),
   });
 
-  test("does its branch that failed again, and not the one that succeeded", async () => {
+  test("repeats its failed branch and keeps the succeeded one", async () => {
     const { harness, engine, broken, worked } = await open();
     broken.add("bad");
     await harness.apply(engine, { id: "p", steps: steps({}) });
@@ -49,13 +49,13 @@ describe("a rerun from a step beside a `parallel` that did not come to its end",
     const request = { org: "default", runId: id, fromStep: "side", by: "bob" };
     const dry = await harness.run(dryRerun(engine, request));
     expect(dry.kind === "dry" && dry.steps.map(({ stepId }) => stepId).sort()).toEqual(["bad", "both", "side"]);
-    const second = await again(harness, engine, id, "side");
+    const second = await startRerun(harness, engine, id, "side");
     await harness.pass(5_000);
     expect(harness.runOf(second)).toMatchObject({ state: "SUCCEEDED" });
     expect([...worked].sort()).toEqual(["bad", "side"]);
   });
 
-  test("also where it was cancelled while another branch was at work", async () => {
+  test("repeats the failed branch of a cancelled `parallel`", async () => {
     const { harness, engine, broken } = await open();
     broken.add("bad");
     await harness.apply(engine, { id: "p", steps: { ...steps({ join: "any" }), good: { type: "approval" } } });
@@ -64,13 +64,13 @@ describe("a rerun from a step beside a `parallel` that did not come to its end",
     await harness.run(cancelRun(engine, { org: "default", runId: id, by: "bob", why: "enough" }));
     expect(harness.states(id)).toMatchObject({ both: "CANCELLED", good: "CANCELLED", bad: "FAILED" });
     broken.clear();
-    const second = await again(harness, engine, id, "side");
+    const second = await startRerun(harness, engine, id, "side");
     await harness.pass(5_000);
     expect(harness.runOf(second)).toMatchObject({ state: "SUCCEEDED", steps: { bad: { state: "SUCCEEDED" } } });
   });
 });
 
-test("a rerun keeps a `parallel` that was content with fewer, with the branch that failed", async () => {
+test("a rerun keeps a succeeded `parallel` with a failed branch", async () => {
   const { harness, engine, broken, worked } = await open();
   broken.add("bad").add("after");
   const steps = {
@@ -84,13 +84,13 @@ test("a rerun keeps a `parallel` that was content with fewer, with the branch th
   await harness.pass(5_000);
   broken.clear();
   worked.length = 0;
-  const second = await again(harness, engine, id, "after");
+  const second = await startRerun(harness, engine, id, "after");
   await harness.pass(5_000);
   expect(harness.runOf(second)).toMatchObject({ state: "SUCCEEDED", steps: { any: { state: "SUCCEEDED" } } });
   expect(worked).toEqual(["after"]);
 });
 
-test("a rerun from a `for_each` that failed fast does all of its items again", async () => {
+test("a rerun from a failed `for_each` repeats all of its items", async () => {
   const { harness, engine, broken, worked } = await open();
   broken.add(2);
   const each = step({ for_each: "${[1, 2, 3]}", max_parallel: 1, depends_on: ["first"] });
@@ -104,13 +104,13 @@ test("a rerun from a `for_each` that failed fast does all of its items again", a
   expect(harness.runOf(id).steps.each).toMatchObject({ state: "FAILED", fan: { spawned: 2, succeeded: 1, failed: 1 } });
   broken.clear();
   worked.length = 0;
-  const second = await again(harness, engine, id, "each");
+  const second = await startRerun(harness, engine, id, "each");
   await harness.pass(5_000);
   expect(harness.runOf(second)).toMatchObject({ state: "SUCCEEDED", output: { value: [1, 2, 3] } });
   expect(worked).toEqual([1, 2, 3]);
 });
 
-test("a rerun whose key is sent again is the same run, also when the earlier run lives again meanwhile", async () => {
+test("a replayed rerun returns the same run, even after the earlier run was redriven", async () => {
   const { harness, engine, broken } = await open();
   broken.add("a");
   await harness.apply(engine, {

@@ -9,114 +9,114 @@ import { put } from "../../../src/ports/store.ts";
 import { around } from "../../../src/sim/mutants/decorators.ts";
 import { Harness } from "../harness.ts";
 
-describe("slots are counted anew", () => {
-  test("what leaked comes back, what is missing is added, and both are said", async () => {
-    const bench = openSlots();
-    bench.add("acme", ["RUNNING", "PAUSED", "ENDING", "SUCCEEDED"]);
-    bench.leak("acme", 2);
-    bench.add("beta", ["RUNNING", "RUNNING"]);
-    bench.leak("beta", -1);
-    bench.add("right", ["RUNNING", "FAILED"]);
-    await bench.harness.run(recountSlots(bench.engine));
-    expect(bench.slots()).toEqual({ acme: 3, beta: 2, right: 1 });
-    expect(bench.said).toEqual([
+describe("slot recount", () => {
+  test("corrects leaked and missing slots and reports both", async () => {
+    const slots = openCounters();
+    slots.add("acme", ["RUNNING", "PAUSED", "ENDING", "SUCCEEDED"]);
+    slots.leak("acme", 2);
+    slots.add("beta", ["RUNNING", "RUNNING"]);
+    slots.leak("beta", -1);
+    slots.add("right", ["RUNNING", "FAILED"]);
+    await slots.harness.run(recountSlots(slots.engine));
+    expect(slots.current()).toEqual({ acme: 3, beta: 2, right: 1 });
+    expect(slots.logged).toEqual([
       { level: "warn", event: "slots_recounted", org: "acme", by: -2 },
       { level: "warn", event: "slots_recounted", org: "beta", by: 1 },
     ]);
-    expect(bench.counted).toEqual([2, 1]);
-    await bench.harness.run(recountSlots(bench.engine));
-    expect(bench.said).toHaveLength(2);
+    expect(slots.counted).toEqual([2, 1]);
+    await slots.harness.run(recountSlots(slots.engine));
+    expect(slots.logged).toHaveLength(2);
   });
 
-  test("an org that seems to hold nothing is remembered from when it did", async () => {
-    const bench = openSlots();
+  test("remembers a tenant whose counter dropped to zero", async () => {
+    const slots = openCounters();
     const seen = new Set<string>();
-    bench.add("acme", ["RUNNING"]);
-    await bench.harness.run(recountSlots(bench.engine, seen));
-    bench.leak("acme", -1);
-    expect(bench.slots()).toEqual({});
-    await bench.harness.run(recountSlots(bench.engine, seen));
-    expect(bench.slots()).toEqual({ acme: 1 });
+    slots.add("acme", ["RUNNING"]);
+    await slots.harness.run(recountSlots(slots.engine, seen));
+    slots.leak("acme", -1);
+    expect(slots.current()).toEqual({});
+    await slots.harness.run(recountSlots(slots.engine, seen));
+    expect(slots.current()).toEqual({ acme: 1 });
   });
 
-  test("of more orgs than fit into one turn, each gets its own within a few", async () => {
-    const bench = openSlots();
+  test("covers more tenants than one batch within a few passes", async () => {
+    const slots = openCounters();
     const seen = new Set<string>();
     const orgs = Array.from({ length: 250 }, (_, index) => `org-${String(index).padStart(3, "0")}`);
-    for (const org of orgs) bench.leak(org, 1);
+    for (const org of orgs) slots.leak(org, 1);
     for (let turn = 0; turn < 4; turn++) {
-      const before = bench.said.length;
-      await bench.harness.run(recountSlots(bench.engine, seen));
-      expect(bench.said.length - before).toBeLessThanOrEqual(200);
+      const before = slots.logged.length;
+      await slots.harness.run(recountSlots(slots.engine, seen));
+      expect(slots.logged.length - before).toBeLessThanOrEqual(200);
     }
-    expect(bench.slots()).toEqual({});
+    expect(slots.current()).toEqual({});
   });
 });
 
-describe("the sweeper's part of it", () => {
-  test("comes at once, then once a minute, and sooner when the clock was set back", async () => {
-    const bench = openSlots();
+describe("recount by the sweeper", () => {
+  test("runs at the first sweep, then once a minute, and sooner after the clock is set back", async () => {
+    const slots = openCounters();
     let setBackMs = 0;
-    const { clock } = bench.engine.world;
-    const world = { ...bench.engine.world, clock: around(clock, { now: () => clock.now() - setBackMs }) };
-    const sweeper = new Sweeper({ ...bench.engine, world });
+    const { clock } = slots.engine.world;
+    const world = { ...slots.engine.world, clock: around(clock, { now: () => clock.now() - setBackMs }) };
+    const sweeper = new Sweeper({ ...slots.engine, world });
     const repairs = async (): Promise<boolean> => {
-      bench.leak("acme", 1);
-      await bench.harness.run(sweeper.sweep());
-      const isRepaired = bench.slots().acme === undefined;
-      if (!isRepaired) bench.leak("acme", -1);
+      slots.leak("acme", 1);
+      await slots.harness.run(sweeper.sweep());
+      const isRepaired = slots.current().acme === undefined;
+      if (!isRepaired) slots.leak("acme", -1);
       return isRepaired;
     };
     expect(await repairs()).toBe(true);
     expect(await repairs()).toBe(false);
-    await bench.harness.pass(50_000);
+    await slots.harness.pass(50_000);
     expect(await repairs()).toBe(false);
-    await bench.harness.pass(10_000);
+    await slots.harness.pass(10_000);
     expect(await repairs()).toBe(true);
     setBackMs = 3_600_000;
     expect(await repairs()).toBe(true);
   });
 
-  test("finds an org whose counter was lost while nobody was there, by its workflows", async () => {
-    const bench = openSlots();
+  test("finds a tenant with a lost counter through its workflows", async () => {
+    const slots = openCounters();
     const orgs = Array.from({ length: 250 }, (_, index) => `org-${index}`);
     for (const [index, org] of orgs.entries()) {
-      bench.has(org, `w${index}`);
-      bench.add(org, ["RUNNING"]);
-      bench.leak(org, -1);
+      slots.addWorkflow(org, `w${index}`);
+      slots.add(org, ["RUNNING"]);
+      slots.leak(org, -1);
     }
-    expect(bench.slots()).toEqual({});
-    const sweeper = new Sweeper(bench.engine);
+    expect(slots.current()).toEqual({});
+    const sweeper = new Sweeper(slots.engine);
     for (let minute = 0; minute < 5; minute++) {
-      await bench.harness.run(sweeper.sweep());
-      await bench.harness.pass(60_000);
+      await slots.harness.run(sweeper.sweep());
+      await slots.harness.pass(60_000);
     }
-    expect(bench.slots()).toEqual(Object.fromEntries(orgs.map((org) => [org, 1])));
+    expect(slots.current()).toEqual(Object.fromEntries(orgs.map((org) => [org, 1])));
   });
 
-  test("a store that fails it leaves it to the next sweep, which does not wait for a minute", async () => {
-    const bench = openSlots();
-    bench.leak("acme", 1);
-    const { store } = bench.engine.world;
+  test("is repeated at the next sweep when the store fails", async () => {
+    const slots = openCounters();
+    slots.leak("acme", 1);
+    const { store } = slots.engine.world;
     let isAway = true;
     const recount = (...args: Parameters<typeof store.recount>) =>
       isAway ? Promise.reject(new Error("away")) : store.recount(...args);
-    const engine = { ...bench.engine, world: { ...bench.engine.world, store: around(store, { recount }) } };
+    const engine = { ...slots.engine, world: { ...slots.engine.world, store: around(store, { recount }) } };
     const sweeper = new Sweeper(engine);
-    await bench.harness.run(sweeper.sweep());
-    expect(bench.said).toMatchObject([{ event: "sweep_failed", part: "slots" }]);
+    await slots.harness.run(sweeper.sweep());
+    expect(slots.logged).toMatchObject([{ event: "sweep_failed", part: "slots" }]);
     isAway = false;
-    await bench.harness.run(sweeper.sweep());
-    expect(bench.slots()).toEqual({});
+    await slots.harness.run(sweeper.sweep());
+    expect(slots.current()).toEqual({});
   });
 });
 
-function openSlots() {
+function openCounters() {
   const harness = new Harness();
-  const said: object[] = [];
+  const logged: object[] = [];
   const counted: number[] = [];
   const inner = harness.engine("c1");
-  const log = { write: (level: string, event: string, fields = {}) => void said.push({ level, event, ...fields }) };
+  const log = { write: (level: string, event: string, fields = {}) => void logged.push({ level, event, ...fields }) };
   const metrics = around(inner.world.metrics, {
     add: (name: string, _: object, amount: number) => {
       if (name === "cordum_slots_recounted_total") counted.push(amount);
@@ -124,32 +124,32 @@ function openSlots() {
   });
   const engine: Engine = { ...inner, world: { ...inner.world, log, metrics } };
   const { store } = harness.sim.net;
-  let made = 0;
+  let nextId = 0;
   const write = <T>(table: Table<T>, before: T | null, after: T | null) => {
-    const id = `id-${made++}`;
+    const id = `id-${nextId++}`;
     const change = put(table, id, before === null ? null : { id, version: 0, value: before }, after);
     store.commit({ org: "o", atMs: 0, puts: [change], guards: [], sends: [], watch: [] });
   };
   return {
     harness,
     engine,
-    said,
+    logged,
     counted,
     add: (org: string, states: readonly Run["state"][]) => {
       for (const state of states)
         write(RUNS, null, { org, state, workflowId: "w", createdMs: 1, dueMs: FAR_MS } as Run);
     },
-    has: (org: string, id: string) => {
-      write(WORKFLOW_HEADS, null, { id, org, version: 1, hash: "", name: null, createdMs: made, updatedMs: 1 });
+    addWorkflow: (org: string, id: string) => {
+      write(WORKFLOW_HEADS, null, { id, org, version: 1, hash: "", name: null, createdMs: nextId, updatedMs: 1 });
     },
-    /** Counts without a run, as a bug or a hand would. */
-    leak: (org: string, slots: number) => {
-      for (let nth = 0; nth < Math.abs(slots); nth++) {
-        if (slots > 0) write(LEAKS, null, { org });
+    /** Changes the counter without a run. */
+    leak: (org: string, count: number) => {
+      for (let nth = 0; nth < Math.abs(count); nth++) {
+        if (count > 0) write(LEAKS, null, { org });
         else write(LEAKS, { org }, null);
       }
     },
-    slots: () => Object.fromEntries(store.counts(RUNS_GROUP, 1_000)),
+    current: () => Object.fromEntries(store.counts(RUNS_GROUP, 1_000)),
   };
 }
 

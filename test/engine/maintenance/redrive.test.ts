@@ -13,32 +13,32 @@ import { auditLines } from "../audit/audit-lines.ts";
 import { Harness, idOf } from "../harness.ts";
 
 const request = (id: string) => ({ org: "default", id, by: "alice" });
-/** A result for a job that nobody knows. */
-const ofNobody = (id: string) => ({ ...request(id), org: "*" });
-const letterOf = (harness: Harness, id: string) => harness.sim.net.store.load(DEAD_LETTERS, id);
+/** The dead letter of a result for an unknown job. */
+const tenantlessRequest = (id: string) => ({ ...request(id), org: "*" });
+const loadDeadLetter = (harness: Harness, id: string) => harness.sim.net.store.load(DEAD_LETTERS, id);
 
-/** A worker that fails for good until it is mended. */
-async function broken(harness: Harness) {
-  const bench = { isMended: false, worked: 0 };
+/** A worker whose jobs fail permanently until `isFixed` is set. */
+async function startFailingWorker(harness: Harness) {
+  const worker = { isFixed: false, calls: 0 };
   await harness.worker("w1", ["t"], async () => {
-    bench.worked++;
-    if (!bench.isMended) throw permanent(new Error("broken"));
+    worker.calls++;
+    if (!worker.isFixed) throw permanent(new Error("broken"));
     return "done";
   });
-  return bench;
+  return worker;
 }
 
-describe("retrying the dead letter of a job", () => {
-  test.each(["local", "remote"] as const)("L42: the same job lives on, kernel %s", async (safety) => {
+describe("redriving the dead letter of a job", () => {
+  test.each(["local", "remote"] as const)("L42: the same job continues, kernel %s", async (safety) => {
     const harness = new Harness();
     const { engine } = await harness.control("c1", safety);
-    const bench = await broken(harness);
+    const worker = await startFailingWorker(harness);
     const id = idOf(await harness.admit(engine, { topic: "t", input: { a: 1 } }));
     await harness.pass(1_000);
     expect(await harness.job(id)).toMatchObject({ state: "FAILED", attempt: 1 });
-    bench.isMended = true;
+    worker.isFixed = true;
     expect(await harness.run(redriveDeadLetter(engine, request(id)))).toMatchObject({ kind: "revived", jobId: id });
-    expect(letterOf(harness, id)).toBeNull();
+    expect(loadDeadLetter(harness, id)).toBeNull();
     await harness.pass(1_000);
     const job = await harness.job(id);
     expect(job).toMatchObject({ state: "SUCCEEDED", attempt: 2, output: { value: "done" } });
@@ -47,38 +47,38 @@ describe("retrying the dead letter of a job", () => {
     expect(await harness.run(redriveDeadLetter(engine, request(id)))).toEqual({ kind: "not_found" });
   });
 
-  test("a job that fails again has a letter again", async () => {
+  test("a job that fails again has a dead letter again", async () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1");
-    await broken(harness);
+    await startFailingWorker(harness);
     const id = idOf(await harness.admit(engine, { topic: "t" }));
-    for (let lives = 1; lives <= 3; lives++) {
+    for (let redrives = 1; redrives <= 3; redrives++) {
       await harness.pass(1_000);
-      expect(letterOf(harness, id)?.value.source).toMatchObject({ jobId: id, attempt: lives });
+      expect(loadDeadLetter(harness, id)?.value.source).toMatchObject({ jobId: id, attempt: redrives });
       expect(await harness.run(redriveDeadLetter(engine, request(id)))).toMatchObject({ kind: "revived" });
     }
   });
 
-  test("by two at once: it gets one more life", async () => {
+  test("concurrent redrives revive the job once", async () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1");
-    const bench = await broken(harness);
+    const worker = await startFailingWorker(harness);
     const id = idOf(await harness.admit(engine, { topic: "t" }));
     await harness.pass(1_000);
-    bench.isMended = true;
+    worker.isFixed = true;
     const other = harness.engine("g1");
     const answers = await harness.run(
       Promise.all([redriveDeadLetter(engine, request(id)), redriveDeadLetter(other, request(id))]),
     );
     expect(answers.map(({ kind }) => kind).sort()).toEqual(["not_found", "revived"]);
     await harness.pass(5_000);
-    expect(bench.worked).toBe(2);
+    expect(worker.calls).toBe(2);
   });
 
-  test("it is checked again: what the policy denies by now stays undone", async () => {
+  test("is checked again: a job that the policy now denies is not run", async () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1");
-    const bench = await broken(harness);
+    const worker = await startFailingWorker(harness);
     const id = idOf(await harness.admit(engine, { topic: "t" }));
     await harness.pass(1_000);
     const denied = { effect: "deny", ruleId: "d", reason: "not any more", snapshot: "s2" } as const;
@@ -89,10 +89,10 @@ describe("retrying the dead letter of a job", () => {
       state: "DENIED",
     });
     await harness.pass(5_000);
-    expect(bench.worked).toBe(1);
+    expect(worker.calls).toBe(1);
   });
 
-  test("a large input is kept for the second life too; one that is gone is said to be gone", async () => {
+  test("extends the retention of a large input; a missing input is reported", async () => {
     const harness = new Harness();
     const { job, retention } = harness.settings;
     Object.assign(harness.settings, {
@@ -100,30 +100,33 @@ describe("retrying the dead letter of a job", () => {
       retention: { ...retention, jobsMs: 600_000 },
     });
     const { engine } = await harness.control("c1");
-    const bench = await broken(harness);
+    const worker = await startFailingWorker(harness);
     const large = { text: "x".repeat(300_000) };
     const id = idOf(await harness.admit(engine, { topic: "t", input: large }));
     await harness.pass(550_000);
-    bench.isMended = true;
+    worker.isFixed = true;
     await harness.run(redriveDeadLetter(engine, request(id)));
-    await harness.pass(550_000); // The first life would have been over by now, with all that was kept for it.
+    await harness.pass(550_000); // Past the retention of the first execution.
     const { input, state } = await harness.job(id);
     expect(state).toBe("SUCCEEDED");
     expect(await harness.run(engine.world.blobs.get(input.kind === "pointer" ? input.ptr : ""))).not.toBeNull();
 
-    bench.isMended = false;
-    const lost = idOf(await harness.admit(engine, { topic: "t", input: large }));
+    worker.isFixed = false;
+    const missing = idOf(await harness.admit(engine, { topic: "t", input: large }));
     await harness.pass(1_000);
-    const kept = (await harness.job(lost)).input;
+    const kept = (await harness.job(missing)).input;
     await harness.run(engine.world.blobs.delete(kept.kind === "pointer" ? kept.ptr : ""));
-    expect(await harness.run(redriveDeadLetter(engine, request(lost)))).toEqual({ kind: "input_gone", jobId: lost });
-    expect(letterOf(harness, lost)).not.toBeNull();
+    expect(await harness.run(redriveDeadLetter(engine, request(missing)))).toEqual({
+      kind: "input_gone",
+      jobId: missing,
+    });
+    expect(loadDeadLetter(harness, missing)).not.toBeNull();
   });
 
-  test("a job that was removed after its retention is said to be gone", async () => {
+  test("reports a job that was removed after its retention", async () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1");
-    await broken(harness);
+    await startFailingWorker(harness);
     const id = idOf(await harness.admit(engine, { topic: "t" }));
     await harness.pass(1_000);
     const found = harness.sim.net.store.load(JOBS, id);
@@ -141,7 +144,7 @@ describe("the dead letter of a message", () => {
     body: { kind: "job_result", jobId: "j1", status: "succeeded", workerId: "w", output: 7 },
   };
 
-  test("goes back onto the bus as a message of its own, with its budget whole again", async () => {
+  test("is published again as a new message with a fresh retry budget", async () => {
     const harness = new Harness();
     const engine = harness.engine("c");
     let tries = 0;
@@ -159,7 +162,7 @@ describe("the dead letter of a message", () => {
     }
     expect(tries).toBe(8);
     const id = `${RESULT}/m1`;
-    expect(letterOf(harness, id)?.value.reason).toBe("budget");
+    expect(loadDeadLetter(harness, id)?.value.reason).toBe("budget");
     const seen: Packet[] = [];
     await harness.run(
       engine.world.bus.consume(RESULT, "watch", async (delivery) => {
@@ -167,17 +170,17 @@ describe("the dead letter of a message", () => {
         return { kind: "ack" };
       }),
     );
-    expect(await harness.run(redriveDeadLetter(engine, ofNobody(id)))).toMatchObject({
+    expect(await harness.run(redriveDeadLetter(engine, tenantlessRequest(id)))).toMatchObject({
       kind: "sent_again",
       subject: RESULT,
     });
     await harness.pass(1_000);
     expect(seen).toEqual([packet]);
-    expect(letterOf(harness, id)).toBeNull();
+    expect(loadDeadLetter(harness, id)).toBeNull();
     expect(harness.sim.net.store.load(RETRY_STATES, "job/j1")).toBeNull();
   });
 
-  test("that is no packet stays where it is, and says why; it can be dropped", async () => {
+  test("an undecodable message cannot be redriven, only discarded", async () => {
     const harness = new Harness();
     const engine = harness.engine("c");
     const source = { kind: "message", subject: RESULT, messageId: "m", deliveries: 4 } as const;
@@ -194,12 +197,12 @@ describe("the dead letter of a message", () => {
     const change = { org: "default", atMs: 0, guards: [], sends: [], watch: [] };
     await harness.run(engine.world.store.commit({ ...change, puts: [put(DEAD_LETTERS, "x", null, deadLetter)] }));
     expect(await harness.run(redriveDeadLetter(engine, request("x")))).toMatchObject({ kind: "unreadable" });
-    expect(letterOf(harness, "x")).not.toBeNull();
+    expect(loadDeadLetter(harness, "x")).not.toBeNull();
     expect(await harness.run(discardDeadLetter(engine, { ...request("x"), org: "evil" }))).toEqual({
       kind: "not_found",
     });
     expect(await harness.run(discardDeadLetter(engine, request("x")))).toEqual({ kind: "dropped" });
-    expect(letterOf(harness, "x")).toBeNull();
+    expect(loadDeadLetter(harness, "x")).toBeNull();
     expect(await auditLines(harness, engine, "dead_letter")).toEqual(["alice dropped"]);
   });
 });

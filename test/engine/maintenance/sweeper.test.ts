@@ -39,7 +39,7 @@ function parkMany(harness: Harness, count: number, dueMs: (index: number) => num
   }
 }
 
-test("a sweep goes on until nothing is due: 20,000 timers of one instant, not one batch a second", async () => {
+test("a sweep continues until nothing is due: 20,000 timers of one instant", async () => {
   const harness = new Harness();
   const engine = harness.engine("c1");
   const nowMs = engine.world.clock.now();
@@ -47,11 +47,11 @@ test("a sweep goes on until nothing is due: 20,000 timers of one instant, not on
   const sweeper = new Sweeper(engine);
   await harness.run(sweeper.sweep().then(() => sweeper.settled()));
   expect((await harness.run(engine.world.store.counts(PARKED_GROUP, 9))).get("unclassified") ?? 0).toBe(0);
-  // One sweep, in virtual seconds: twenty batches, each a few round trips.
+  // Virtual time of one sweep: twenty batches of a few round trips.
   expect(engine.world.clock.now() - nowMs).toBeLessThan(5_000);
 }, 120_000);
 
-test("what is due soon is claimed a few at a time, what is late in whole batches", async () => {
+test("claims timers ahead of time in small batches and overdue ones in full batches", async () => {
   const harness = new Harness();
   const engine = harness.engine("c1");
   const nowMs = engine.world.clock.now();
@@ -70,13 +70,13 @@ test("what is due soon is claimed a few at a time, what is late in whole batches
   await harness.run(sweeper.sweep());
   expect(claimed.reduce((sum, { ahead }) => sum + ahead, 0)).toBe(1_000);
   expect(claimed.filter(({ late }) => late > 0).length).toBeLessThan(5);
-  // The one that finds out that the rest is ahead is still a large one.
+  // Only the batch that reaches the timers ahead of time is large.
   expect(claimed.filter(({ late, ahead }) => late === 0 && ahead > 100)).toEqual([]);
   await harness.pass(horizonMs);
   expect((await harness.run(engine.world.store.counts(PARKED_GROUP, 9))).get("unclassified") ?? 0).toBe(0);
 });
 
-test("L20: health is progress: a sweep that fails does not count as one", async () => {
+test("L20: health is progress: a failed sweep does not count", async () => {
   const harness = new Harness();
   const engine = harness.engine("c1");
   const sweeper = new Sweeper(engine);
@@ -96,7 +96,7 @@ test("L20: health is progress: a sweep that fails does not count as one", async 
   expect(sweeper.sweptMs).toBeGreaterThan(before + 9_000);
 });
 
-test("L18: a record whose waker fails is claimed again when its lease ends", async () => {
+test("L18: a record whose handler fails is claimed again after its lease ends", async () => {
   const harness = new Harness();
   const engine = harness.engine("c1");
   const delivery = { id: "m", subject: RESULT, attempt: 1 };
@@ -112,11 +112,11 @@ test("L18: a record whose waker fails is claimed again when its lease ends", asy
   await harness.run(deliverTo(engine, messageHandler)({ ...delivery, content }));
   await harness.pass(5_000);
   const { store } = engine.world;
-  const away = composeEngine({
+  const unavailable = composeEngine({
     ...engine,
     world: { ...engine.world, store: around(store, { commit: () => Promise.reject("away") }) },
   });
-  const failing = new Sweeper(away as never);
+  const failing = new Sweeper(unavailable as never);
   await harness.run(failing.sweep().then(() => failing.settled()));
   expect((await harness.run(store.counts(PARKED_GROUP, 9))).size).toBe(1);
   await harness.pass(10_001);
@@ -125,7 +125,7 @@ test("L18: a record whose waker fails is claimed again when its lease ends", asy
   expect((await harness.run(store.counts(PARKED_GROUP, 9))).size).toBe(0);
 });
 
-test("a job whose removal does not count keeps its payloads; one that is removed takes them along", async () => {
+test("keeps the payloads of a job whose removal is stale, and deletes them with the job", async () => {
   const { limits, retention } = defaultSettings();
   const harness = new Harness({ limits: { ...limits, inlineBytesMax: 10 } });
   const engine = harness.engine("c1");
@@ -164,7 +164,7 @@ test("L20: a sweep ends while a topic drains without pause", async () => {
   expect(sweeper.sweptMs).toBeGreaterThan(before);
 });
 
-test("L40: one message that cannot be sent does not keep the others in the outbox", async () => {
+test("L40: a message that cannot be sent does not block the rest of the outbox", async () => {
   const harness = new Harness();
   const engine = harness.engine("c1");
   const nowMs = engine.world.clock.now();
@@ -179,13 +179,13 @@ test("L40: one message that cannot be sent does not keep the others in the outbo
   const { bus } = engine.world;
   const publish = (message: { id: string }) =>
     message.id === "bad" ? Promise.reject(new Error("unreadable")) : bus.publish(message as never);
-  const picky = composeEngine({ ...engine, world: { ...engine.world, bus: around(bus, { publish }) } });
-  await harness.run(new Sweeper(picky as never).sweep());
+  const selective = composeEngine({ ...engine, world: { ...engine.world, bus: around(bus, { publish }) } });
+  await harness.run(new Sweeper(selective as never).sweep());
   const left = await harness.run(engine.world.store.unsent(nowMs, 10));
   expect(left.map(({ id }) => id)).toEqual(["bad"]);
 });
 
-test("sweepers that were held up together do not sweep at the same instants ever after", async () => {
+test("sweepers paused together do not stay in step afterwards", async () => {
   const harness = new Harness();
   const names = ["c1", "c2", "c3"];
   const sweeps = names.map((name) => {

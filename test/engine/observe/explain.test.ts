@@ -9,43 +9,43 @@ import { Harness, idOf } from "../harness.ts";
 
 const never = () => new Promise<never>(() => {});
 
-async function why(harness: Harness, engine: Engine, jobId: string) {
+async function explainJob(harness: Harness, engine: Engine, jobId: string) {
   const explained = await harness.run(explain(engine, { org: "default", jobId, isForAll: true }));
   if (explained.kind !== "explained") throw new Error("not found");
   return explained;
 }
 
-describe("why a job waits", () => {
-  test("no worker, then its turn behind a full window, then none", async () => {
+describe("reason of a waiting job", () => {
+  test("is no_worker, then window_full behind a full window", async () => {
     const harness = new Harness();
     Object.assign(harness.settings, { dispatch: { ...harness.settings.dispatch, windowMax: 1 } });
     const { engine } = await harness.control("c1");
     const first = idOf(await harness.admit(engine, { topic: "t" }));
     const second = idOf(await harness.admit(engine, { topic: "t" }));
     await harness.pass(5_000);
-    expect((await why(harness, engine, second)).explanation.wait?.reason).toBe("no_worker");
+    expect((await explainJob(harness, engine, second)).explanation.wait?.reason).toBe("no_worker");
     await harness.worker("w1", ["t"], never);
     await harness.pass(2_000);
-    const { explanation, around } = await why(harness, engine, second);
+    const { explanation, around } = await explainJob(harness, engine, second);
     expect(explanation.wait?.reason).toBe("window_full");
     expect(around).toMatchObject({ window: { use: { used: 1, max: 1 } }, backlog: { topic: 1, tenant: 1 } });
     expect(around.workers.serving).toBe(1);
-    expect((await why(harness, engine, first)).explanation.wait?.reason).toMatch(/^(dispatched|running)$/);
+    expect((await explainJob(harness, engine, first)).explanation.wait?.reason).toMatch(/^(dispatched|running)$/);
   });
 
-  test("an outage of the kernel, with the time of the next try", async () => {
+  test("is safety_unavailable with the time of the next check", async () => {
     const harness = new Harness();
     harness.kernel.health = "refuses";
     const { engine } = await harness.control("c1", "remote");
     const id = idOf(await harness.admit(engine, { topic: "t" }));
     await harness.pass(60_000);
-    const { explanation } = await why(harness, engine, id);
+    const { explanation } = await explainJob(harness, engine, id);
     expect(explanation.wait).toMatchObject({ reason: "safety_unavailable", setBy: "full:1s:30s" });
     expect(explanation.wait?.untilMs).toBeGreaterThanOrEqual(engine.world.clock.now());
     expect(explanation.sentence).toContain("connection refused");
   });
 
-  test("another tenant's job is not there", async () => {
+  test("is not available for another tenant's job", async () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1");
     const jobId = idOf(await harness.admit(engine, { topic: "t" }));
@@ -53,8 +53,8 @@ describe("why a job waits", () => {
   });
 });
 
-describe("after its retention", () => {
-  function short(): Harness {
+describe("after the retention", () => {
+  function withShortRetention(): Harness {
     const harness = new Harness();
     const { job, retention } = harness.settings;
     Object.assign(harness.settings, {
@@ -65,13 +65,13 @@ describe("after its retention", () => {
   }
   const bytes = (value: unknown) => new TextEncoder().encode(JSON.stringify(value));
 
-  test("a job leaves with everything that was kept for it: both inputs, every result, its approval, its letter", async () => {
-    const harness = short();
+  test("a job is removed with its inputs, results, approval and dead letter", async () => {
+    const harness = withShortRetention();
     const { engine } = await harness.control("c1");
     const ask: Decision = { effect: "require_approval", ruleId: "r", reason: "look", snapshot: "s" };
     Object.assign(harness.kernel, { decide: () => ask });
     const { blobs } = engine.world;
-    const farMs = engine.world.clock.now() + 1e12; // Clients and workers of others need not set an end.
+    const farMs = engine.world.clock.now() + 1e12; // Third-party clients and workers may set no expiry.
     await harness.run(blobs.put("ctx:j1", bytes({ usd: 1 }), farMs));
     await harness.admit(engine, { topic: "t", jobId: "j1", inputPtr: "ctx:j1" });
     const { input } = await harness.job("j1");
@@ -85,15 +85,15 @@ describe("after its retention", () => {
     }
   });
 
-  test("also a result that a worker wrote and that did not count", async () => {
-    const harness = short();
+  test("a worker's result that did not count is removed as well", async () => {
+    const harness = withShortRetention();
     const { engine } = await harness.control("c1");
     await harness.worker("w1", ["t"], async () => "small");
     await harness.admit(engine, { topic: "t", jobId: "j1" });
     await harness.pass(1_000);
     expect((await harness.job("j1")).state).toBe("SUCCEEDED");
     const { blobs, bus } = engine.world;
-    // For a worker of others the input, small as it is, was put where such workers look for it.
+    // The input copy for third-party workers.
     await harness.run(blobs.put("ctx:j1", bytes({}), engine.world.clock.now() + 1e12));
     await harness.run(blobs.put("res:j1", bytes("late"), engine.world.clock.now() + 1e12));
     const body = {

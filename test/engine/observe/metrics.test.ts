@@ -17,8 +17,8 @@ import { leaseOf } from "../../contract/locks/locks.subject.ts";
 import { Harness } from "../harness.ts";
 import { RunHarness } from "../run-harness.ts";
 
-/** Figures by name and labels, as they were left. */
-function measured(engine: Engine): { readonly engine: Engine; readonly seen: Map<string, number> } {
+/** An engine whose final metric values can be read by name and labels. */
+function withFinalMetrics(engine: Engine): { readonly engine: Engine; readonly seen: Map<string, number> } {
   const seen = new Map<string, number>();
   const key = (name: string, labels: Labels = {}) => [name, ...Object.values(labels)].join(" ");
   const add = (name: string, amount: number) => seen.set(name, (seen.get(name) ?? 0) + amount);
@@ -39,16 +39,18 @@ test("counts only the run lock in the baseline figures, not admission polls or j
   await harness.run(startControl(engine));
   await harness.worker("w1", ["demo.x"], async () => 1);
   await harness.apply(engine, { id: "one", steps: { a: { topic: "demo.x" } } });
-  const ask = { org: "default", ttlMs: 30_000, owner: "b" };
+  const lockOptions = { org: "default", ttlMs: 30_000, owner: "b" };
   const holdForOneSecond = async (key: string) => {
-    const lease = leaseOf(await harness.run(harness.engine("b").world.locks.acquire({ key, waitMs: 0, ...ask })));
+    const lease = leaseOf(
+      await harness.run(harness.engine("b").world.locks.acquire({ key, waitMs: 0, ...lockOptions })),
+    );
     harness.sim.net.timeline.post(1_000, () => void lease.release());
   };
   await holdForOneSecond(admissionLockOf("default"));
   const id = await harness.started(engine, "one");
   await holdForOneSecond("of a job");
   const work = (waitMs: number) =>
-    harness.run(withLock(engine, { key: "of a job", path: "job", waitMs, ...ask }, async () => "done"));
+    harness.run(withLock(engine, { key: "of a job", path: "job", waitMs, ...lockOptions }, async () => "done"));
   await expect(work(0)).rejects.toThrow("busy");
   expect(await work(2_000)).toBe("done");
   await harness.pass(5_000);
@@ -63,18 +65,18 @@ test("counts only the run lock in the baseline figures, not admission polls or j
     lock_busy_retry_count: 0,
     lock_busy_retry_delay_ms: { p50: null, p95: null },
   });
-  // The engine had its lock at once.
+  // The engine acquired its lock at once.
   expect(run_lock_wait_ms_p99).toBeLessThan(100);
   metrics.add("cordum_lock_busy_retries_total", { path: "gateway", policy: "fixed" });
   expect(metrics.figures().lock_busy_retry_count).toBe(1);
 });
 
-describe("L19: contention can be seen", () => {
+describe("L19: lock contention", () => {
   const request = { key: "k", org: "o", ttlMs: 30_000, waitMs: 0, path: "job" };
 
-  test("a lock that was busy once and then taken is a success of the first retry; one that was busy twice is none", async () => {
+  test("counts a first-retry success only when the lock was busy exactly once", async () => {
     const harness = new Harness();
-    const { engine, seen } = measured(harness.engine("a"));
+    const { engine, seen } = withFinalMetrics(harness.engine("a"));
     const other = harness.engine("b");
     const hold = async (busyTimes: number) => {
       await harness.run(
@@ -84,7 +86,7 @@ describe("L19: contention can be seen", () => {
           }
         }),
       );
-      await harness.pass(1_000); // The release goes on by itself.
+      await harness.pass(1_000); // The release runs in the background.
       await harness.run(withLock(engine, request, async () => {}));
       await harness.pass(1_000);
     };
@@ -96,7 +98,7 @@ describe("L19: contention can be seen", () => {
     expect(seen.get("cordum_lock_busy_retries_total job bounded")).toBe(3);
   });
 
-  test("the delay of a busy lock is that of its real attempt", async () => {
+  test("the delay after a busy lock grows with the attempt", async () => {
     const harness = new Harness();
     const { retry } = harness.settings;
     const policy = parsePolicy("capped_exponential:1s:30s:0ms");
@@ -114,9 +116,9 @@ describe("L19: contention can be seen", () => {
   });
 });
 
-test("admission is measured by tenant and endpoint; what is not taken is counted with its reason", async () => {
+test("records admissions by tenant and endpoint and counts refusals by reason", async () => {
   const harness = new Harness();
-  const { engine, seen } = measured(harness.engine("a"));
+  const { engine, seen } = withFinalMetrics(harness.engine("a"));
   const submission = (raw: Record<string, unknown>) => {
     const checked = checkSubmission(raw);
     if (checked.kind === "bad") throw new Error(checked.problems.join());
@@ -137,9 +139,9 @@ test("admission is measured by tenant and endpoint; what is not taken is counted
   expect(seen.get("cordum_admission_rejected_total unavailable")).toBe(1);
 });
 
-test("L20: a backlog that nobody works on shows its length and the age of its oldest, until it is gone", async () => {
+test("L20: reports length and oldest age of a backlog until it is empty", async () => {
   const harness = new Harness();
-  const { engine, seen } = measured(harness.engine("a"));
+  const { engine, seen } = withFinalMetrics(harness.engine("a"));
   const { dispatch, ...rest } = harness.settings;
   const full = composeEngine({
     ...engine,
@@ -163,17 +165,17 @@ test("L20: a backlog that nobody works on shows its length and the age of its ol
   expect(seen.get("cordum_queue_oldest_seconds t")).toBe(0);
 });
 
-describe("how evenly retries come back", () => {
-  test("even arrivals are near 1, a herd is many times the mean", () => {
+describe("peak-to-mean ratio of retries", () => {
+  test("is near 1 for even arrivals and high for a burst", () => {
     const even = new RetryArrivals();
     for (let at = 0; at < 60_000; at += 10) even.record("lock_busy", at);
     expect(even.peakToMean(59_999).get("lock_busy")).toBeCloseTo(1, 1);
-    const herd = new RetryArrivals();
-    for (let count = 0; count < 600; count++) herd.record("lock_busy", 10_000 * (count % 6));
-    expect(herd.peakToMean(59_999).get("lock_busy")).toBeCloseTo(200, 1);
+    const burst = new RetryArrivals();
+    for (let count = 0; count < 600; count++) burst.record("lock_busy", 10_000 * (count % 6));
+    expect(burst.peakToMean(59_999).get("lock_busy")).toBeCloseTo(200, 1);
   });
 
-  test("only the last minute counts, classes apart, and a few are too few", () => {
+  test("covers the last minute per class, and is 0 for too few samples", () => {
     const arrivals = new RetryArrivals();
     for (let count = 0; count < 100; count++) arrivals.record("throttled", 5);
     for (let at = 60_000; at < 120_000; at += 50) arrivals.record("throttled", at);
@@ -184,7 +186,7 @@ describe("how evenly retries come back", () => {
     expect(arrivals.peakToMean(500_000).get("throttled")).toBe(0);
   });
 
-  test("what is noted ahead of its time counts when it comes", () => {
+  test("counts arrivals recorded ahead of time when they are due", () => {
     const arrivals = new RetryArrivals();
     for (let count = 0; count < 30; count++) arrivals.record("lock_busy", 62_000);
     expect(arrivals.peakToMean(60_000).get("lock_busy")).toBe(0);

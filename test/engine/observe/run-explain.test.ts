@@ -7,46 +7,46 @@ import { NOTIFY_CODE } from "../../../src/engine/runs/commit-effects.ts";
 import { EVENTS } from "../../../src/protocol/subjects.ts";
 import { RunHarness } from "../run-harness.ts";
 
-async function waitsOf(harness: RunHarness, engine: Engine, runId: string) {
+async function explainedWaits(harness: RunHarness, engine: Engine, runId: string) {
   const explained = await harness.run(explainRun(engine, { org: "default", runId }));
   if (explained.kind !== "explained") throw new Error(explained.kind);
   return explained.lines;
 }
 
-describe("a `for_each` whose children are open is explained by the first of them", () => {
-  test("nobody works for its topic", async () => {
+describe("a `for_each` with open children is explained by the first of them", () => {
+  test("no worker for its topic", async () => {
     const harness = new RunHarness();
     const { engine } = await harness.control("c1");
-    await harness.apply(engine, { id: "f", steps: { each: { topic: "demo.nobody", for_each: "[1, 2, 3]" } } });
+    await harness.apply(engine, { id: "f", steps: { each: { topic: "demo.unserved", for_each: "[1, 2, 3]" } } });
     const id = await harness.started(engine, "f");
     await harness.pass(5_000);
-    const [wait] = await waitsOf(harness, engine, id);
+    const [wait] = await explainedWaits(harness, engine, id);
     expect(wait).toMatchObject({ stepId: "each", state: "RUNNING", jobId: `${id}:each.0@1` });
     expect(wait?.reason).toContain("3 of 3 children open (0 succeeded, 0 failed, 0 not started)");
     expect(wait?.reason).toContain("no worker");
     expect(wait?.unblocks).not.toContain("--state RUNNING");
   });
 
-  test("people have to decide", async () => {
+  test("pending approval", async () => {
     const harness = new RunHarness();
     const { engine } = await harness.control("c1");
     await harness.apply(engine, { id: "f", steps: { each: { type: "approval", for_each: "[1, 2]" } } });
     const id = await harness.started(engine, "f");
     await harness.pass(1_000);
-    const [wait] = await waitsOf(harness, engine, id);
+    const [wait] = await explainedWaits(harness, engine, id);
     expect(wait?.unblocks).toContain(`cordum approval approve ${id}:each.0@1`);
     expect(wait?.untilMs).toBeGreaterThan(engine.world.clock.now());
   });
 });
 
-describe("a dry run tells of a step that would fail, whatever the others do", () => {
+describe("dry run", () => {
   const steps = {
     gone: { topic: "t", input: "${input.customer.id}" },
     bad: { topic: "t", input: "${input.amount}", input_schema: { type: "number" } },
     fine: { topic: "t", input: "${input.amount}" },
     later: { topic: "t", input: "${steps.fine.output.x}", depends_on: ["fine"] },
   };
-  test("its input cannot be made, or does not match its schema", async () => {
+  test("reports steps whose input cannot be built or does not match its schema", async () => {
     const harness = new RunHarness();
     const { engine } = await harness.control("c1");
     await harness.apply(engine, { id: "d", steps });
@@ -62,19 +62,19 @@ describe("a dry run tells of a step that would fail, whatever the others do", ()
   });
 });
 
-test("a `notify` of a very long message is told of with its beginning; its output has all of it", async () => {
+test("truncates the alert of a long `notify` message but not its output", async () => {
   const harness = new RunHarness();
   const { engine } = await harness.control("c1");
-  const told: number[] = [];
+  const lengths: number[] = [];
   await harness.run(
     engine.world.bus.subscribe(EVENTS, ({ body }) => {
-      if (body.kind === "alert" && body.code === NOTIFY_CODE) told.push(body.message.length);
+      if (body.kind === "alert" && body.code === NOTIFY_CODE) lengths.push(body.message.length);
     }),
   );
   await harness.apply(engine, { id: "n", steps: { say: { type: "notify", message: "${input}" } } });
   const id = await harness.started(engine, "n", { input: "long ".repeat(5_000) });
   await harness.pass(1_000);
-  expect(told).toEqual([10_000]);
+  expect(lengths).toEqual([10_000]);
   const { output } = harness.runOf(id);
   expect(await harness.run(valueIn(engine, output!))).toEqual({ say: { message: "long ".repeat(5_000) } });
 });

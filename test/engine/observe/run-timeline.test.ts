@@ -2,11 +2,11 @@ import { expect, test } from "vitest";
 import { cancelRun } from "../../../src/engine/runs/control-run.ts";
 import { RunHarness } from "../run-harness.ts";
 
-/** What happened to what, and because of which line. */
-const told = (harness: RunHarness, id: string) =>
+/** Each line as `event step cause`. */
+const timeline = (harness: RunHarness, id: string) =>
   harness.runOf(id).lines.map(({ event, stepId = "", cause }) => `${event} ${stepId} ${cause ?? "-"}`);
 
-test("a step has begun before it says anything, and the run ends because of its last step", async () => {
+test("a step starts before it emits events, and the run ends because of its last step", async () => {
   const harness = new RunHarness();
   const { engine } = await harness.control("c1");
   await harness.apply(engine, {
@@ -19,7 +19,7 @@ test("a step has begun before it says anything, and the run ends because of its 
     },
   });
   const id = await harness.started(engine, "say");
-  expect(told(harness, id)).toEqual([
+  expect(timeline(harness, id)).toEqual([
     "run_started  -",
     "step_started say 0",
     "notified say 1",
@@ -37,14 +37,14 @@ test("a step has begun before it says anything, and the run ends because of its 
   ]);
 });
 
-test("what ends a run before its time is the cause of all that stops with it, and of its end", async () => {
+test("a cancellation is the cause of all cancelled steps and of the end of the run", async () => {
   const harness = new RunHarness();
   const { engine } = await harness.control("c1");
   const each = { type: "approval", for_each: "[1, 2, 3]" };
   await harness.apply(engine, { id: "ask", steps: { ask: { type: "approval" }, each } });
   const id = await harness.started(engine, "ask");
   await harness.run(cancelRun(engine, { org: "default", runId: id, by: "bob", why: "enough" }));
-  expect(told(harness, id)).toEqual([
+  expect(timeline(harness, id)).toEqual([
     "run_started  -",
     "step_started ask 0",
     "step_started each 0",
@@ -55,12 +55,12 @@ test("what ends a run before its time is the cause of all that stops with it, an
   ]);
 });
 
-test("a run that a step fails ends because of that step", async () => {
+test("a failed run ends because of its failed step", async () => {
   const harness = new RunHarness();
   const { engine } = await harness.control("c1");
   await harness.apply(engine, { id: "no", steps: { a: { topic: "danger.x" } } });
   const id = await harness.started(engine, "no");
-  expect(told(harness, id)).toEqual([
+  expect(timeline(harness, id)).toEqual([
     "run_started  -",
     "step_started a 0",
     "step_denied a 1",

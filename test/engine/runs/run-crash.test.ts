@@ -7,7 +7,7 @@ import { startRun } from "../../../src/engine/intake/start-run.ts";
 import { redriveDeadLetter } from "../../../src/engine/maintenance/redrive.ts";
 import { cancelRun } from "../../../src/engine/runs/control-run.ts";
 import { approve } from "../../../src/engine/safety/approve-job.ts";
-import { RunHarness, RUN_REQUEST } from "../run-harness.ts";
+import { RUN_REQUEST, RunHarness } from "../run-harness.ts";
 
 const worker = (topic: string, facts: object = {}) => ({ topic, ...facts });
 

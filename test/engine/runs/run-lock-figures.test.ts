@@ -124,6 +124,6 @@ async function plantOf(processes: number, engineWaitMs: number) {
     start: (workflowId = "one", input: unknown = null) => harness.started(engine, workflowId, { input }),
     lock: async (id: string): Promise<LockLease> =>
       leaseOf(await harness.run(locks.acquire({ key: runLockKey(id), ...request }))),
-    all: (name: string) => controls.flatMap(({ seen }) => seen.get(name) ?? []),
+    all: (name: string) => controls.flatMap(({ recorded }) => recorded.get(name) ?? []),
   };
 }

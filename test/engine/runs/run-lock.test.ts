@@ -148,7 +148,7 @@ test("L14: a holder that stood still beyond its TTL writes nothing, and its resu
 
 test("L19: wait, attempts and the success of the first retry are measured; the record says who held the lock", async () => {
   const harness = new RunHarness();
-  const { engine, seen } = withRecordedMetrics(harness.engine("c1"));
+  const { engine, recorded } = withRecordedMetrics(harness.engine("c1"));
   await harness.run(startControl(engine));
   let release = () => {};
   const opened = new Promise<void>((resolve) => (release = resolve));
@@ -171,11 +171,11 @@ test("L19: wait, attempts and the success of the first retry are measured; the r
   // The try that was turned away counts.
   expect(lock?.attempts).toBe(2);
   expect(lock?.waitedMs).toBeGreaterThanOrEqual(350);
-  expect(seen.get("cordum_lock_busy_retries_total engine bounded")).toEqual([1]);
-  expect(seen.get("cordum_lock_first_retry_success_total engine")).toEqual([1]);
-  expect(seen.get("cordum_run_lock_wait_seconds engine")).toEqual([(lock?.waitedMs ?? 0) / 1_000]);
-  expect(seen.get("cordum_lock_attempts engine")).toEqual([2]);
-  const [delayS = 0] = seen.get("cordum_lock_busy_retry_delay_seconds engine bounded") ?? [];
+  expect(recorded.get("cordum_lock_busy_retries_total engine bounded")).toEqual([1]);
+  expect(recorded.get("cordum_lock_first_retry_success_total engine")).toEqual([1]);
+  expect(recorded.get("cordum_run_lock_wait_seconds engine")).toEqual([(lock?.waitedMs ?? 0) / 1_000]);
+  expect(recorded.get("cordum_lock_attempts engine")).toEqual([2]);
+  const [delayS = 0] = recorded.get("cordum_lock_busy_retry_delay_seconds engine bounded") ?? [];
   expect(delayS).toBeGreaterThanOrEqual(0.35);
   expect(delayS).toBeLessThanOrEqual(0.65);
 });

@@ -9,7 +9,7 @@ import { valueIn } from "../../../src/engine/payloads.ts";
 import type { Blobs } from "../../../src/ports/blobs.ts";
 import { put } from "../../../src/ports/store.ts";
 import { around } from "../../../src/sim/mutants/decorators.ts";
-import { RunHarness, RUN_REQUEST } from "../run-harness.ts";
+import { RUN_REQUEST, RunHarness } from "../run-harness.ts";
 
 const FAN = { id: "fan", steps: { each: { topic: "demo.x", for_each: "${input.items}" } } };
 const itemsOf = (count: number) => Array.from({ length: count }, (_, index) => `item-number-${index}`);

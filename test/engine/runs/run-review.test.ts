@@ -19,7 +19,7 @@ import { deleteWorkflow, planOf } from "../../../src/engine/runs/workflows.ts";
 import type { Change } from "../../../src/ports/store.ts";
 import { around } from "../../../src/sim/mutants/decorators.ts";
 import { auditLines } from "../audit/audit-lines.ts";
-import { RunHarness, RUN_REQUEST } from "../run-harness.ts";
+import { RUN_REQUEST, RunHarness } from "../run-harness.ts";
 
 const LARGE = "x".repeat(300_000);
 

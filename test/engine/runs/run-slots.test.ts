@@ -12,8 +12,18 @@ import { recountSlots } from "../../../src/engine/maintenance/recount-slots.ts";
 import { redriveDeadLetter } from "../../../src/engine/maintenance/redrive.ts";
 import { cancelRun, pauseRun } from "../../../src/engine/runs/control-run.ts";
 import { around } from "../../../src/sim/mutants/decorators.ts";
-import { type RunHarness, RUN_REQUEST } from "../run-harness.ts";
-import { ASK, cancelRequest, delay, INNER, LATER, OUTER, openWithRunLimit, sub, slotWaits } from "../slots-scenario.ts";
+import { RUN_REQUEST, type RunHarness } from "../run-harness.ts";
+import {
+  APPROVAL,
+  cancelRequest,
+  delay,
+  INNER,
+  LATER,
+  OUTER,
+  openWithRunLimit,
+  slotWaits,
+  sub,
+} from "../slots-scenario.ts";
 
 describe("who waits for a slot comes before who asks anew", () => {
   test("however often others ask: a sub-workflow is let in with the first slot that comes free", async () => {
@@ -37,7 +47,7 @@ describe("who waits for a slot comes before who asks anew", () => {
   });
 
   test("starts, reruns and second lives are told so, with what is free; keys that were used before are answered", async () => {
-    const { harness, engine } = await openWithRunLimit(2, [ASK, OUTER, INNER]);
+    const { harness, engine } = await openWithRunLimit(2, [APPROVAL, OUTER, INNER]);
     await harness.apply(engine, { id: "bad", steps: { sub: sub("nowhere") } });
     const bad = await harness.started(engine, "bad");
     await harness.pass(1_000);
@@ -69,7 +79,7 @@ describe("who waits for a slot comes before who asks anew", () => {
 
   test("the polled gate lets nobody pass them either", async () => {
     const { admission } = defaultSettings();
-    const { harness, engine } = await openWithRunLimit(2, [ASK, OUTER, INNER], {
+    const { harness, engine } = await openWithRunLimit(2, [APPROVAL, OUTER, INNER], {
       admission: { ...admission, strategy: "polled" },
     });
     const first = await harness.started(engine, "ask");
@@ -88,8 +98,8 @@ describe("who waits for a slot comes before who asks anew", () => {
     // By themselves they would ask once in half a minute.
     const { retry } = defaultSettings();
     const throttled = { ...retry.throttled, policy: parsePolicy("fixed:1h") };
-    const { harness, engine } = await openWithRunLimit(4, [ASK, LATER], { retry: { ...retry, throttled } });
-    await harness.apply(engine, { ...ASK, id: "inner" });
+    const { harness, engine } = await openWithRunLimit(4, [APPROVAL, LATER], { retry: { ...retry, throttled } });
+    await harness.apply(engine, { ...APPROVAL, id: "inner" });
     const asks = [await harness.started(engine, "ask"), await harness.started(engine, "ask")];
     const outers: string[] = [];
     for (let at = 0; at < 2; at++) {
@@ -109,7 +119,7 @@ describe("who waits for a slot comes before who asks anew", () => {
   });
 
   test("ten starts at once at a limit of 2 are two and eight, and so again when nobody waits any more", async () => {
-    const { harness, engine } = await openWithRunLimit(2, [ASK, INNER, OUTER]);
+    const { harness, engine } = await openWithRunLimit(2, [APPROVAL, INNER, OUTER]);
     const tally = async () => {
       const starts = Array.from({ length: 10 }, () => startRun(engine, { ...RUN_REQUEST, workflowId: "ask" }, "test"));
       const kinds = (await harness.run(Promise.all(starts))).map(({ kind }) => kind);
@@ -137,7 +147,7 @@ describe("nobody waits in the line who is not there any more", () => {
   };
 
   test.each(Object.keys(ends))("%s", async (how) => {
-    const { harness, engine } = await openWithRunLimit(2, [ASK, INNER]);
+    const { harness, engine } = await openWithRunLimit(2, [APPROVAL, INNER]);
     await harness.apply(engine, { id: "outer", steps: { sub: sub("inner", { timeout_sec: 50 }) } });
     const first = await harness.started(engine, "ask");
     const outer = await harness.started(engine, "outer");
@@ -150,7 +160,7 @@ describe("nobody waits in the line who is not there any more", () => {
   });
 
   test("a second life begins behind the others, and leaves the line like the first", async () => {
-    const { harness, engine } = await openWithRunLimit(2, [ASK, INNER]);
+    const { harness, engine } = await openWithRunLimit(2, [APPROVAL, INNER]);
     await harness.apply(engine, { id: "outer", steps: { sub: sub("inner", { timeout_sec: 20 }) } });
     const first = await harness.started(engine, "ask");
     const outer = await harness.started(engine, "outer");
@@ -168,7 +178,7 @@ describe("nobody waits in the line who is not there any more", () => {
   });
 
   test("what cannot begin for another reason keeps nobody waiting", async () => {
-    const { harness, engine } = await openWithRunLimit(2, [ASK, INNER, OUTER]);
+    const { harness, engine } = await openWithRunLimit(2, [APPROVAL, INNER, OUTER]);
     const first = await harness.started(engine, "ask");
     const outer = await harness.started(engine, "outer");
     await harness.pass(2_000);
@@ -186,7 +196,7 @@ describe("nobody waits in the line who is not there any more", () => {
   });
 
   test("what was counted wrong is counted anew", async () => {
-    const { harness, engine } = await openWithRunLimit(2, [ASK]);
+    const { harness, engine } = await openWithRunLimit(2, [APPROVAL]);
     const leak = { lists: [], queue: null, counters: [{ group: SLOT_WAITS_GROUP, name: "default" }], dueMs: null };
     const nowhere = { lists: [], queue: null, counters: [], dueMs: null };
     const put = { table: "leak", id: "1", value: {}, expect: 0, from: nowhere, to: leak };

@@ -4,8 +4,18 @@ import { startRun } from "../../../src/engine/intake/start-run.ts";
 import { explain } from "../../../src/engine/observe/explain-job.ts";
 import { explainRun } from "../../../src/engine/observe/explain-run.ts";
 import { cancelRun, pauseRun } from "../../../src/engine/runs/control-run.ts";
-import { type RunHarness, RUN_REQUEST } from "../run-harness.ts";
-import { ASK, cancelRequest, delay, INNER, LATER, OUTER, openWithRunLimit, sub, slotWaits } from "../slots-scenario.ts";
+import { RUN_REQUEST, type RunHarness } from "../run-harness.ts";
+import {
+  APPROVAL,
+  cancelRequest,
+  delay,
+  INNER,
+  LATER,
+  OUTER,
+  openWithRunLimit,
+  slotWaits,
+  sub,
+} from "../slots-scenario.ts";
 
 describe("runs that wait for each other's slots", () => {
   const REFUSED =
@@ -106,7 +116,7 @@ describe("runs that wait for each other's slots", () => {
   });
 
   test("nobody is refused while a human can still end one of them", async () => {
-    const { harness, engine } = await openWithRunLimit(2, [INNER, LATER, ASK]);
+    const { harness, engine } = await openWithRunLimit(2, [INNER, LATER, APPROVAL]);
     const both = { w: delay(1), ask: { type: "approval" }, sub: sub("inner", { depends_on: ["w"] }) };
     await harness.apply(engine, { id: "both", steps: both });
     const ids = [await harness.started(engine, "both"), await harness.started(engine, "later")];
@@ -128,7 +138,7 @@ describe("runs that wait for each other's slots", () => {
 });
 
 test("a step says what it waits for, who else does, and what would help", async () => {
-  const { harness, engine } = await openWithRunLimit(3, [ASK, LATER, INNER]);
+  const { harness, engine } = await openWithRunLimit(3, [APPROVAL, LATER, INNER]);
   const ids = [
     await harness.started(engine, "ask"),
     await harness.started(engine, "later"),

@@ -48,8 +48,7 @@ async function sitOut(settings: Settings, health: "refuses" | "hangs", count: nu
   const harness = new Harness(settings, seed);
   harness.kernel.health = health;
   const asked: { atMs: number; health: string }[] = [];
-  harness.kernel.onRequest = () =>
-    asked.push({ atMs: harness.sim.net.timeline.nowMs, health: harness.kernel.health });
+  harness.kernel.onRequest = () => asked.push({ atMs: harness.sim.net.timeline.nowMs, health: harness.kernel.health });
   const { engine } = await harness.control("c1", "remote");
   for (const name of ["c2", "c3"]) await harness.control(name, "remote");
   let worked = 0;
