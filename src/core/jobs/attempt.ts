@@ -147,8 +147,8 @@ export function retryOrEnd(
   const failures = (job.failures ?? 0) + 1;
   const counted = isFailure ? { failures } : {};
   const facts = { error, ...counted, ...waitFor(job, retryClass, outcome, error.message, delayMs, setBy, context) };
-  const spent = facts.patience[retryClass];
-  const isOver = spent && isBudgetExhausted(budgetOf(job, retryClass, context), spent, context.nowMs, job.deadlineMs);
+  const usage = facts.patience[retryClass];
+  const isOver = usage && isBudgetExhausted(budgetOf(job, retryClass, context), usage, context.nowMs, job.deadlineMs);
   if (isOver || (isFailure && failures > retriesMaxOf(job))) {
     const history = appendHistory(job, historyLine(job, outcome, error.message, context.nowMs));
     return Object.assign(endJob(job, outcome === "failed" ? "FAILED" : "TIMEOUT", context), {

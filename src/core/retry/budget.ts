@@ -42,12 +42,12 @@ export function recordFailure(
   delayMs: number,
 ): RetryState {
   const before = retryState[retryClass];
-  const spent: RetryUsage = {
+  const usage: RetryUsage = {
     count: (before?.count ?? 0) + 1,
     sinceMs: before?.sinceMs ?? nowMs,
     lastDelayMs: delayMs,
   };
-  return { ...retryState, [retryClass]: spent };
+  return { ...retryState, [retryClass]: usage };
 }
 
 /**
@@ -60,14 +60,14 @@ export function recordFailure(
  */
 export function isBudgetExhausted(
   budget: Budget,
-  spent: RetryUsage | undefined,
+  usage: RetryUsage | undefined,
   nowMs: number,
   deadlineMs: number | null,
 ): boolean {
-  const sinceMs = spent?.sinceMs ?? nowMs;
+  const sinceMs = usage?.sinceMs ?? nowMs;
   switch (budget.kind) {
     case "count":
-      return (spent?.count ?? 0) >= budget.max;
+      return (usage?.count ?? 0) >= budget.max;
     case "duration":
       return nowMs - sinceMs >= budget.ms;
     case "until_deadline":

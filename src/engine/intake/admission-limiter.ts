@@ -26,7 +26,7 @@ export class AdmissionLimiter {
       line.arrivals += 1;
       const nth = line.arrivals;
       const full = await new Promise<RunLimitReached | null>((tell) => line.waiting.push({ nth, tell }));
-      if (full !== null) return { kind: "told", full };
+      if (full !== null) return { kind: "refused_with_another", full };
     }
     const before = line.arrivals;
     try {
@@ -64,7 +64,7 @@ export class AdmissionLimiter {
 
 /** Refused by another start's result. */
 export interface RefusedWithAnother {
-  readonly kind: "told";
+  readonly kind: "refused_with_another";
   readonly full: RunLimitReached;
 }
 

@@ -140,7 +140,7 @@ export async function admitRun(
     (key && (await replayOf(engine, org, key))) ?? full;
   if (engine.settings.current.admission.strategy === "atomic") {
     const passed = await engine.admissionLimiter.run(org, limit, make);
-    return passed.kind === "told" ? refused(passed.full) : passed;
+    return passed.kind === "refused_with_another" ? refused(passed.full) : passed;
   }
   const gated = await withAdmissionLock(engine, org, async (): Promise<StartOutcome> => {
     const current = (await engine.world.store.counts(RUNS_GROUP, ORGS_MAX)).get(org) ?? 0;

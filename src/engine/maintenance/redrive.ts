@@ -98,27 +98,27 @@ async function retryJob(
     await stopSubRun(engine, found);
     return "stale";
   }
-  const revived = redriveJob(found.value, by, decisionContext(engine));
-  if (!revived) return { kind: "not_revivable", jobId, state: found.value.state };
-  if (!(await keepInput(engine, revived))) return { kind: "input_gone", jobId };
+  const redriven = redriveJob(found.value, by, decisionContext(engine));
+  if (!redriven) return { kind: "not_revivable", jobId, state: found.value.state };
+  if (!(await keepInput(engine, redriven))) return { kind: "input_gone", jobId };
   const puts = [
     ...removal(engine, deadLetter, by, "retried"),
-    ...(await closing(engine, retryKeyOf(submitMessage(name, revived).packet))),
+    ...(await closing(engine, retryKeyOf(submitMessage(name, redriven).packet))),
   ];
-  if (revived.step) return rejoinRun(engine, { found, revived, by, puts });
+  if (redriven.step) return rejoinRun(engine, { found, redriven, by, puts });
   if (safety.local) {
-    const checked = await applyDecision(engine, revived, safety.local(policyRequestOf(revived)));
+    const checked = await applyDecision(engine, redriven, safety.local(policyRequestOf(redriven)));
     const state = await placeJob(engine, found, checked, [...puts, auditPut(engine, decisionLine(checked))]);
     return state === "stale" ? "stale" : { kind: "revived", jobId, state };
   }
-  const announced = submitMessage(name, revived);
+  const announced = submitMessage(name, redriven);
   const committed = await engine.commit({
-    org: revived.org,
-    puts: [...puts, put(JOBS, jobId, found, revived)],
+    org: redriven.org,
+    puts: [...puts, put(JOBS, jobId, found, redriven)],
     // A new message id: the broker would drop the id of the first announcement as a duplicate.
     sends: [{ ...announced, id: `${announced.id}@${found.version + 1}` }],
   });
-  return committed.kind === "committed" ? { kind: "revived", jobId, state: revived.state } : "stale";
+  return committed.kind === "committed" ? { kind: "revived", jobId, state: redriven.state } : "stale";
 }
 
 /** Extends the retention of the input. */

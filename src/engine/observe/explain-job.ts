@@ -61,7 +61,7 @@ async function surroundingsOf(
   ]);
   const ofOrg = jobLimitOf(settings, job.org);
   const ofRule = limitOfRule(job);
-  const aim = targetOf(engine, job);
+  const target = targetOf(engine, job);
   const serving = engine.registry.serving(job.topic, nowMs).filter((worker) => servesTenant(worker, job.org));
   const window = { used: inFlight.get(job.topic) ?? 0, max: settings.dispatch.windowMax };
   const breaker = breakerRefusal(engine);
@@ -72,7 +72,7 @@ async function surroundingsOf(
     rule: ofRule === null ? null : { used: underRules.get(underRule(job).name) ?? 0, max: ofRule },
     backlog: { topic: isForAll ? (backlog.get(job.topic) ?? 0) : null, tenant: backlogOfTopic.get(job.org) ?? 0 },
     workers: { serving: serving.length, free: serving.filter(({ load, loadMax }) => load < loadMax).length },
-    unfit: aim.kind === "wait" ? aim.why : null,
+    unfit: target.kind === "wait" ? target.why : null,
     isIdle: engine.jobCache.isIdle(job.topic, nowMs),
     breaker: breaker === null || isForAll ? breaker : LEFT_ALONE,
     killed: engine.pools.killOf(job.org),

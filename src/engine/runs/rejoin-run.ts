@@ -24,13 +24,13 @@ export function rejoinRun(
   engine: RunContext,
   request: {
     readonly found: Versioned<Job>;
-    readonly revived: Job;
+    readonly redriven: Job;
     readonly by: string;
     readonly puts: readonly Put[];
   },
 ): Promise<RetryOutcome | "stale"> {
-  const { found, revived, by } = request;
-  const { org, id: jobId, step: ref } = revived;
+  const { found, redriven, by } = request;
+  const { org, id: jobId, step: ref } = redriven;
   const { ttlMs, gatewayWaitMs: waitMs, gatewayPoll: poll } = engine.settings.current.runLock;
   const runId = ref?.runId ?? "";
   const options = { key: runLockKey(runId), org, ttlMs, waitMs, path: "gateway", poll };
@@ -49,7 +49,7 @@ export function rejoinRun(
     if (rejoined.isReopened) await keepLonger(engine, rejoined.run);
     const fence: Guard = { kind: "fence", table: RUNS.name, id: runId, fence: lease.fence };
     const slot = slotGuard(settings, org);
-    const job = redriveStepJob(revived, plan.steps.get(ref.stepId)?.timeoutMs ?? null, decisionContext(engine));
+    const job = redriveStepJob(redriven, plan.steps.get(ref.stepId)?.timeoutMs ?? null, decisionContext(engine));
     engine.runCache.forgetRun(runId);
     const committed = await commitRun(engine, {
       before,

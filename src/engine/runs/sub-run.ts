@@ -135,12 +135,12 @@ export async function notifyParent(engine: DispatchContext, found: Versioned<Run
     if (await settleJob(engine, waits, next)) break;
     if (tries === TRIES_MAX - 1) return;
   }
-  const told = {
+  const notified = {
     ...run,
     isParentTold: true,
     dueMs: engine.world.clock.now() + engine.settings.current.retention.runsMs,
   };
-  await engine.commit({ org: run.org, puts: [put(RUNS, run.id, found, told)] });
+  await engine.commit({ org: run.org, puts: [put(RUNS, run.id, found, notified)] });
 }
 
 export function applySubRun(job: Job, run: Run, output: Payload | null, context: DecisionContext): Job {

@@ -104,15 +104,15 @@ function checkMessages({ net, plan, system, clients, violations }: Ended): void 
     for (const id of value.applied) applied.set(id, (applied.get(id) ?? 0) + 1);
   }
   for (const { id } of plan.tallies) {
-    const letter = net.store.load(DEAD_LETTERS, deadLetterId(TALLY_SUBJECT, id))?.value;
+    const deadLetter = net.store.load(DEAD_LETTERS, deadLetterId(TALLY_SUBJECT, id))?.value;
     const times = applied.get(id) ?? 0;
     if (times > 1) violations.add("lost_update", id, `applied ${times} times`);
-    if (clients.published.has(id) && times === 0 && !letter) {
+    if (clients.published.has(id) && times === 0 && !deadLetter) {
       violations.add("swallowed", id, "neither applied nor dead-lettered");
     }
     const { budget } = plan.settings.retry.unclassified;
     const failures = system.plainErrors.get(id) ?? 0;
-    const isPlain = letter?.reason === "budget" && letter.error.retryClass === undefined;
+    const isPlain = deadLetter?.reason === "budget" && deadLetter.error.retryClass === undefined;
     if (isPlain && budget.kind === "count" && failures < budget.max) {
       violations.add("budget", id, `dead-lettered after ${failures} failures, before its budget was used up`);
     }

@@ -103,12 +103,12 @@ export class JobChecker {
   }
 
   #checkEnd(change: Change, job: Job): void {
-    const letter = change.puts.find(({ table, id }) => table === DEAD_LETTERS.name && id === job.id)?.value;
+    const deadLetter = change.puts.find(({ table, id }) => table === DEAD_LETTERS.name && id === job.id)?.value;
     if (job.state === "FAILED" || job.state === "TIMEOUT") {
-      if (!isComplete(letter as DeadLetter | undefined, job)) {
+      if (!isComplete(deadLetter as DeadLetter | undefined, job)) {
         this.#add("letter", job.id, `${job.state} without a dead letter with its payload and history`);
       }
-    } else if (letter) {
+    } else if (deadLetter) {
       this.#add("letter", job.id, `${job.state} with a dead letter`);
     }
   }
@@ -216,7 +216,7 @@ function mayTimeOut(before: Job, after: Job, plan: Plan): boolean {
   return isInFlight(before) && budget.kind === "count" && after.attempt >= budget.max;
 }
 
-function isComplete(letter: DeadLetter | undefined, job: Job): boolean {
-  if (letter?.source.kind !== "job") return false;
-  return letter.source.input === job.input && letter.history === job.history;
+function isComplete(deadLetter: DeadLetter | undefined, job: Job): boolean {
+  if (deadLetter?.source.kind !== "job") return false;
+  return deadLetter.source.input === job.input && deadLetter.history === job.history;
 }

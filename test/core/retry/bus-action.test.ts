@@ -23,7 +23,7 @@ const retryable = (
   ...more,
 });
 
-/** Each row of the contract: the outcome, the action, and the founding action where it is another. */
+/** Rows of the contract: outcome, action, and the baseline action where it differs. */
 const ROWS: [string, DeliveryOutcome, BusAction, BusAction?][] = [
   ["done", { kind: "done" }, { kind: "ack" }],
   ["L2: permanent", { kind: "permanent" }, { kind: "deadLetter", reason: "permanent" }],
@@ -51,24 +51,24 @@ const ROWS: [string, DeliveryOutcome, BusAction, BusAction?][] = [
     { kind: "park", delayMs: 500 },
     { kind: "deadLetter", reason: "budget" },
   ],
-  ["a fraction, rounded up", retryable(0.2), { kind: "nakDelay", delayMs: 1 }],
+  ["rounds a fraction up", retryable(0.2), { kind: "nakDelay", delayMs: 1 }],
   ["a negative delay", retryable(-3), { kind: "nak" }],
   ["NaN", retryable(Number.NaN), { kind: "nak" }],
 ];
 
 describe("actionFor", () => {
-  test.each(ROWS)("%s", (_, outcome, action, founding = action) => {
+  test.each(ROWS)("%s", (_, outcome, action, baseline = action) => {
     expect(actionFor(outcome, DEFAULT_BUS_LIMITS)).toEqual(action);
-    expect(actionFor(outcome, BASELINE_BUS_LIMITS)).toEqual(founding);
+    expect(actionFor(outcome, BASELINE_BUS_LIMITS)).toEqual(baseline);
   });
 
-  test("an endless delay is as long as a timer can hold", () => {
+  test("clamps an infinite delay to the longest timer", () => {
     const outcome = retryable(Number.POSITIVE_INFINITY);
     expect(actionFor(outcome, DEFAULT_BUS_LIMITS)).toEqual({ kind: "park", delayMs: DELAY_MS_MAX });
     expect(actionFor(outcome, BASELINE_BUS_LIMITS)).toEqual({ kind: "nakDelay", delayMs: DELAY_MS_MAX });
   });
 
-  test("limits are settings", () => {
+  test("applies the configured limits", () => {
     const limits = { parkAfterMs: 0, poisonMax: 1, poisonDelayMs: 0 };
     expect(actionFor(retryable(1), limits)).toEqual({ kind: "park", delayMs: 1 });
     expect(actionFor(retryable(0), limits)).toEqual({ kind: "nak" });
@@ -93,7 +93,7 @@ describe("actionFor", () => {
     poisonDelayMs: fc.double(),
   });
 
-  test("L1: nothing that failed is acknowledged", () => {
+  test("L1: never acknowledges a failure", () => {
     fc.assert(
       fc.property(anyFailed, anyLimits, (outcome, limits) => {
         expect(actionFor(outcome, limits).kind).not.toBe("ack");
@@ -101,7 +101,7 @@ describe("actionFor", () => {
     );
   });
 
-  test("L5: no wait longer than the limit stays in the broker's window", () => {
+  test("L5: parks every delay longer than the limit", () => {
     fc.assert(
       fc.property(anyFailed, fc.nat(), (outcome, parkAfterMs) => {
         const limits = { ...DEFAULT_BUS_LIMITS, parkAfterMs };
@@ -113,7 +113,7 @@ describe("actionFor", () => {
     );
   });
 
-  test("L12: a spent budget goes to the dead letters, whatever its class and delay", () => {
+  test("L12: dead-letters an exhausted budget of every class and delay", () => {
     fc.assert(
       fc.property(fc.double(), anyClass, anyLimits, (delayMs, retryClass, limits) => {
         const action = actionFor({ kind: "retryable", delayMs, retryClass, isBudgetExhausted: true }, limits);
@@ -122,7 +122,7 @@ describe("actionFor", () => {
     );
   });
 
-  test("delays for the broker are whole and positive", () => {
+  test("gives the broker whole positive delays", () => {
     fc.assert(
       fc.property(anyFailed, anyLimits, (outcome, limits) => {
         const action = actionFor(outcome, limits);
@@ -133,24 +133,24 @@ describe("actionFor", () => {
   });
 });
 
-describe("after the write", () => {
-  test("L3: only a dead letter that stands is finished", () => {
+describe("settlement after the write", () => {
+  test("L3: terminates only after the dead letter is written", () => {
     expect(afterDeadLetter(true, 500)).toEqual({ kind: "term" });
     expect(afterDeadLetter(false, 500)).toEqual({ kind: "nakDelay", delayMs: 500 });
   });
 
-  test("L1: only what is parked is acknowledged", () => {
+  test("L1: acknowledges only a parked message", () => {
     expect(afterPark(true, 500)).toEqual({ kind: "ack" });
     expect(afterPark(false, 500)).toEqual({ kind: "nakDelay", delayMs: 500 });
   });
 
-  test.each([0, -1, Number.NaN])("a store that failed is not asked again at once (delay %d)", (delayMs) => {
+  test.each([0, -1, Number.NaN])("delays the retry of a failed write (delay %d)", (delayMs) => {
     expect(afterDeadLetter(false, delayMs)).toEqual({ kind: "nakDelay", delayMs: 1_000 });
     expect(afterPark(false, delayMs)).toEqual({ kind: "nakDelay", delayMs: 1_000 });
   });
 });
 
-describe("the broker's own cap", () => {
+describe("isDeliveryCapNear", () => {
   test.each([
     [49, 100, true, false],
     [50, 100, true, true],
@@ -167,7 +167,7 @@ describe("the broker's own cap", () => {
     expect(isDeliveryCapNear(delivery, deliverMax, canPark)).toBe(near);
   });
 
-  test("L3: the last delivery is always near it", () => {
+  test("L3: is true for the last delivery", () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 1e6 }), fc.boolean(), (deliverMax, canPark) => {
         expect(isDeliveryCapNear(deliverMax, deliverMax, canPark)).toBe(true);

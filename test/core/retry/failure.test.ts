@@ -29,7 +29,7 @@ const at = (more: Partial<FailureContext> = {}): FailureContext => ({
 });
 
 describe("classifyFailure", () => {
-  test("L1: whatever was thrown is tried again, parked or a dead letter, never acknowledged", () => {
+  test("L1: never acknowledges a thrown value", () => {
     fc.assert(
       fc.property(fc.anything(), fc.nat(20), fc.constantFrom(...PROFILES), (thrown, failed, { settings, limits }) => {
         let retryState: RetryState = {};
@@ -47,7 +47,7 @@ describe("classifyFailure", () => {
     );
   });
 
-  test("a failure that states nothing gets the delays of its policy, one attempt after the other", () => {
+  test("uses the unclassified policy for an error without intent", () => {
     let retryState: RetryState = {};
     for (let attempt = 1; attempt <= 8; attempt += 1) {
       const failure = classifyFailure(new Error("x"), at({ retryState, random: () => 0.999_999 }));
@@ -56,7 +56,7 @@ describe("classifyFailure", () => {
     }
   });
 
-  test("a stated delay is obeyed and booked", () => {
+  test("uses and counts a stated delay", () => {
     const error = new Error("outer", { cause: retryAfter("run lock busy", 432, "lock_busy") });
     expect(classifyFailure(error, at({ nowMs: 7 }))).toEqual({
       outcome: {
@@ -71,7 +71,7 @@ describe("classifyFailure", () => {
     expect(classifyFailure(error, at({ isDeliveryCapNear: true })).outcome).toMatchObject({ isDeliveryCapNear: true });
   });
 
-  test("L2: permanent is never tried again, at the first failure, and uses up nothing", async () => {
+  test("L2: dead-letters a permanent error at once and charges no budget", async () => {
     const property = fc.asyncProperty(anyWrappings, async (wrappings) => {
       const retryState = recordFailure({}, "lock_busy", 0, 1);
       const failure = classifyFailure(await wrapAll(permanent("invalid transition"), wrappings), at({ retryState }));
@@ -81,7 +81,7 @@ describe("classifyFailure", () => {
     await fc.assert(property);
   });
 
-  test("L4: minutes of a busy lock leave every other account as it was", () => {
+  test("L4: charges lock_busy to its own budget only", () => {
     let retryState: RetryState = recordFailure({}, "poison", 0, 5_000);
     const others = Object.entries(retryState);
     for (let nowMs = 0; nowMs < 9 * 60_000; nowMs += 500) {
@@ -93,7 +93,7 @@ describe("classifyFailure", () => {
     expect(classifyFailure(new Error("x"), at({ retryState })).outcome).toMatchObject({ isBudgetExhausted: false });
   });
 
-  test("L12: every class ends in the dead letters, whatever it waits for", () => {
+  test("L12: dead-letters every class when its budget ends", () => {
     fc.assert(
       fc.property(anyClass, fc.nat(30_000), fc.option(fc.nat(1e8)), fc.constantFrom(...PROFILES), (...context) => {
         const [retryClass, delayMs, deadlineMs, { settings, limits }] = context;
@@ -111,7 +111,7 @@ describe("classifyFailure", () => {
     );
   });
 
-  test("only the account of the failure's own class changes", async () => {
+  test("changes only the retry state of its own class", async () => {
     const property = fc.asyncProperty(anyStatement, anyWrappings, anyClass, async (error, wrappings, earlier) => {
       const before = recordFailure({}, earlier, 0, 1);
       const { outcome, retryState } = classifyFailure(
@@ -127,8 +127,8 @@ describe("classifyFailure", () => {
   });
 });
 
-describe("L3: a lock that stays busy until its budget ends", () => {
-  test.each(PROFILES)("never asks the broker for a redelivery that it would refuse", ({ settings, limits }) => {
+describe("L3: a lock that is busy until its budget ends", () => {
+  test.each(PROFILES)("never naks the last delivery", ({ settings, limits }) => {
     const DELIVER_MAX = 100;
     let retryState: RetryState = {};
     let delivery = 1;
@@ -146,17 +146,17 @@ describe("L3: a lock that stays busy until its budget ends", () => {
       retryState = failure.retryState;
       nowMs += delayMs;
       if (last.kind === "nakDelay") expect(delivery).toBeLessThan(DELIVER_MAX);
-      // A parked message comes back as a new one.
+      // A parked message returns as a new one.
       delivery = last.kind === "park" ? 1 : delivery + 1;
     }
     expect(last.reason).toBe("budget");
-    // By default the whole ten minutes are used, though they are far more deliveries than the broker allows.
+    // The defaults use the whole ten minutes, with more deliveries than the broker allows.
     if (limits === DEFAULT_BUS_LIMITS) expect(retryState.lock_busy?.count).toBeGreaterThan(10 * DELIVER_MAX - 100);
   });
 });
 
 describe("delayFor", () => {
-  test("follows the class's own account: attempt and previous delay", () => {
+  test("continues from the attempt and delay of its class", () => {
     const retryState: RetryState = {
       no_worker: { count: 3, sinceMs: 0, lastDelayMs: 9_000 },
       lock_busy: { count: 50, sinceMs: 0, lastDelayMs: 1 },

@@ -37,7 +37,7 @@ describe("starts of one tenant", () => {
     await settle();
     expect(started).toHaveLength(2);
     started.shift()?.answer(FULL);
-    const shared = { kind: "told", full: FULL };
+    const shared = { kind: "refused_with_another", full: FULL };
     started.shift()?.answer(FULL);
     expect(await Promise.all(results)).toEqual([STARTED, STARTED, FULL, FULL, ...Array(96).fill(shared)]);
     expect(started).toHaveLength(0);
