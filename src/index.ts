@@ -1,5 +1,5 @@
 /** Public API of `cordum`: retry intent of errors. The worker SDK is `cordum/worker`. */
-export { isRetryClass, RETRY_CLASSES, type RetryClass } from "./core/retry/classes.ts";
+
 export {
   fromWire,
   type Intent,
@@ -14,3 +14,4 @@ export {
   toWire,
   type WireError,
 } from "./core/retry/intent.ts";
+export { isRetryClass, RETRY_CLASSES, type RetryClass } from "./core/retry/retry-classes.ts";

@@ -1,7 +1,7 @@
 /** Builds the typed settings of the engine and of the process from the values of the table. */
 import { parseBudget } from "../core/retry/budget.ts";
-import { RETRY_CLASSES, type RetryClass } from "../core/retry/classes.ts";
 import { interval, parsePolicy } from "../core/retry/policies.ts";
+import { RETRY_CLASSES, type RetryClass } from "../core/retry/retry-classes.ts";
 import type { RetrySettings } from "../core/retry/settings.ts";
 import type { Settings } from "../core/settings.ts";
 import { namesIn, type SectionValue, sectionSettings } from "./sections.ts";

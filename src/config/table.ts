@@ -4,8 +4,8 @@
  * Setting names are API, and so are their environment variables, which are derived from the names.
  */
 import { formatBudget } from "../core/retry/budget.ts";
-import { RETRY_CLASSES, type RetryClass } from "../core/retry/classes.ts";
 import { formatPolicy } from "../core/retry/policies.ts";
+import { RETRY_CLASSES, type RetryClass } from "../core/retry/retry-classes.ts";
 import { BASELINE_RETRY, DEFAULT_RETRY } from "../core/retry/settings.ts";
 import { ENGINE_SETTINGS } from "./engine-settings.ts";
 import { PROCESS_SETTINGS } from "./process-settings.ts";

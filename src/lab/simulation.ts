@@ -1,8 +1,8 @@
 /** Parts shared by the simulated experiments: the network, the replicas, a kernel and a serial server. */
 import type { Decision } from "../core/policy/decision.ts";
 import type { Settings } from "../core/settings.ts";
-import { startControl } from "../engine/control.ts";
 import { type Engine, openEngine } from "../engine/engine.ts";
+import { startControl } from "../engine/start-control.ts";
 import type { World } from "../ports/world.ts";
 import type { Kernel } from "../sim/adapters/safety.ts";
 import { openNet, type SimNet, simWorld } from "../sim/adapters/world.ts";

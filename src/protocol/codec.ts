@@ -1,5 +1,5 @@
-import { isRetryClass } from "../core/retry/classes.ts";
 import { toWire } from "../core/retry/intent.ts";
+import { isRetryClass } from "../core/retry/retry-classes.ts";
 import { fromBase64 } from "./base64.ts";
 import { MalformedError } from "./bytes.ts";
 import type { PlainMessage } from "./fields.ts";

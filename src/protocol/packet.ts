@@ -1,5 +1,5 @@
-import type { RetryClass } from "../core/retry/classes.ts";
 import type { WireError } from "../core/retry/intent.ts";
+import type { RetryClass } from "../core/retry/retry-classes.ts";
 
 /**
  * The packets of CAP (Cordum Agent Protocol, wire version 1).

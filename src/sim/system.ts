@@ -1,6 +1,6 @@
 import type { LiveSettings } from "../core/settings.ts";
-import { type Control, startControl } from "../engine/control.ts";
 import { type Engine, openEngine } from "../engine/engine.ts";
+import { type Control, startControl } from "../engine/start-control.ts";
 import type { Stop } from "../ports/bus.ts";
 import type { World } from "../ports/world.ts";
 import { simWorld } from "./adapters/world.ts";

@@ -1,9 +1,9 @@
 import { defaultSettings } from "../../src/config/config.ts";
 import { JOBS } from "../../src/core/model/job.ts";
 import { isRunFinal, RUNS, type Run } from "../../src/core/model/run.ts";
-import { startControl } from "../../src/engine/control.ts";
 import { type Engine, openEngine } from "../../src/engine/engine.ts";
 import { startRun } from "../../src/engine/intake/start-run.ts";
+import { startControl } from "../../src/engine/start-control.ts";
 import type { World } from "../../src/ports/world.ts";
 import { simWorld } from "../../src/sim/adapters/world.ts";
 import { around } from "../../src/sim/mutants/decorators.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { CHECKERS } from "../../src/sim/checks/violations.ts";
-import { MUTANTS } from "../../src/sim/mutants/mutants.ts";
+import { MUTANTS } from "../../src/sim/mutants/registry.ts";
 import { simulate } from "../../src/sim/simulate.ts";
 
 /** Each mutant must be caught by one of its checkers within a few seeds, and that seed must have no violations without it. */

@@ -174,7 +174,7 @@ describe("no hidden inputs in the core", () => {
       "src/sim/a.ts",
       "src/worker/a.ts",
       "src/config/config.ts",
-      "src/engine/control.ts",
+      "src/engine/start-control.ts",
     ]) {
       expect(objects(checkHiddenInputs, core, text)).toBe(true);
     }

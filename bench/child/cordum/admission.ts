@@ -1,6 +1,6 @@
 import { Redis } from "ioredis";
 import { intentOf } from "../../../src/core/retry/intent.ts";
-import { startControl } from "../../../src/engine/control.ts";
+import { startControl } from "../../../src/engine/start-control.ts";
 import type { Engine } from "../../../src/engine/engine.ts";
 import { type AdmissionFigures, type AdmissionStrategy, type AdmissionTask, GO_CHANNEL } from "../task.ts";
 import { applyAll, HELD, openEngineWith, start } from "./workflows.ts";

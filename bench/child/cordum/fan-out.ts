@@ -1,5 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { startControl } from "../../../src/engine/control.ts";
+import { startControl } from "../../../src/engine/start-control.ts";
 import type { Engine } from "../../../src/engine/engine.ts";
 import { percentile } from "../../frame/figures.ts";
 import { inputOf } from "../payload.ts";

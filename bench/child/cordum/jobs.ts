@@ -5,7 +5,7 @@ import { decideSafety, newJob } from "../../../src/core/jobs/lifecycle.ts";
 import { checkSubmission, type Submission } from "../../../src/core/jobs/submission.ts";
 import { isFinal, JOBS, type Job } from "../../../src/core/model/job.ts";
 import { decisionContext } from "../../../src/engine/context.ts";
-import { startControl } from "../../../src/engine/control.ts";
+import { startControl } from "../../../src/engine/start-control.ts";
 import { type Engine, openEngine } from "../../../src/engine/engine.ts";
 import { admitJob } from "../../../src/engine/intake/admit-job.ts";
 import { policyRequestOf } from "../../../src/engine/safety/check-job.ts";

@@ -1,5 +1,5 @@
 import type { Run } from "../../../src/core/model/run.ts";
-import { startControl } from "../../../src/engine/control.ts";
+import { startControl } from "../../../src/engine/start-control.ts";
 import { startWorker } from "../../../src/worker/worker.ts";
 import type { Backend, Events } from "../backend.ts";
 import { type Input, STEP_TOPICS, stepOf } from "../payload.ts";

@@ -5,9 +5,9 @@ import type { Message } from "../../ports/bus.ts";
 import { encodeFrame, FRAME_ITEMS_MAX } from "../../protocol/frame.ts";
 import type { PacketCodec } from "../packet-codec.ts";
 import { RecentIds } from "../recent-ids.ts";
-import { readPublishAck } from "./ack.ts";
 import type { NatsLink } from "./connection.ts";
 import { describeError, refused, unavailable } from "./errors.ts";
+import { readPublishAck } from "./publish-ack.ts";
 
 /**
  * Durable publishing, batched: the publishes of one tick to one subject are sent as one JetStream message (a frame).

@@ -1,6 +1,6 @@
 import { CHECKERS } from "../../sim/checks/violations.ts";
 import { FAULT_PROFILES, type FaultProfile } from "../../sim/faults.ts";
-import { MUTANTS, mutantNamed } from "../../sim/mutants/mutants.ts";
+import { MUTANTS, mutantNamed } from "../../sim/mutants/registry.ts";
 import { type Report, simulate, type WorldMutation } from "../../sim/simulate.ts";
 import { CliError, EXIT, type ExitCode } from "../exit.ts";
 import { textTable } from "../table.ts";

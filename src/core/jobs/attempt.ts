@@ -1,8 +1,8 @@
 import type { JobResult } from "../../protocol/packet.ts";
 import { appendHistory, isFinal, type Job, type JobEvent, type JobState, moveJob, type Payload } from "../model/job.ts";
 import { type Budget, isBudgetExhausted } from "../retry/budget.ts";
-import type { RetryClass } from "../retry/classes.ts";
 import type { WireError } from "../retry/intent.ts";
+import type { RetryClass } from "../retry/retry-classes.ts";
 import { chooseDelay, type DecisionContext, endJob, historyLine, waitFor } from "./transitions.ts";
 
 /**

@@ -1,5 +1,5 @@
 import { isFinal, type Job, type JobState, limitOfRule, type OpenState } from "../model/job.ts";
-import type { RetryClass } from "../retry/classes.ts";
+import type { RetryClass } from "../retry/retry-classes.ts";
 
 /**
  * Explains why a job does not move: since when, until when, and what unblocks it.

@@ -1,9 +1,9 @@
 import { appendHistory, type HistoryLine, type Job, type JobEvent, moveJob, type StepRetry } from "../model/job.ts";
 import type { Writable } from "../model/table.ts";
 import { recordFailure } from "../retry/budget.ts";
-import type { RetryClass } from "../retry/classes.ts";
 import { delayFor } from "../retry/failure.ts";
 import { formatPolicy } from "../retry/policies.ts";
+import type { RetryClass } from "../retry/retry-classes.ts";
 import type { Settings } from "../settings.ts";
 
 /** Inputs shared by all decisions about a job. */

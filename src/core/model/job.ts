@@ -1,8 +1,8 @@
 import type { JobPriority } from "../../protocol/packet.ts";
 import type { ActorType, Decision } from "../policy/decision.ts";
 import type { RetryState } from "../retry/budget.ts";
-import type { RetryClass } from "../retry/classes.ts";
 import type { WireError } from "../retry/intent.ts";
+import type { RetryClass } from "../retry/retry-classes.ts";
 import type { CounterName, Placement, Table, Writable } from "./table.ts";
 
 /**

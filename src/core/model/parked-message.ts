@@ -1,5 +1,5 @@
 import type { RetryState } from "../retry/budget.ts";
-import type { RetryClass } from "../retry/classes.ts";
+import type { RetryClass } from "../retry/retry-classes.ts";
 import type { Placement, Table } from "./table.ts";
 
 /** A message that waits for its retry in the store, so that it does not occupy the broker's ack window. */

@@ -5,8 +5,9 @@
  * 2. Every budget ends, also `until_deadline` on records without a deadline (`DEADLINE_MS_DEFAULT`).
  * 3. Usage is stored on the record that the message is about. The broker's delivery count is not used.
  */
-import type { RetryClass } from "./classes.ts";
+
 import { formatDuration, parseDuration, quote } from "./duration.ts";
+import type { RetryClass } from "./retry-classes.ts";
 
 export type Budget =
   /** Maximum number of failed tries. */

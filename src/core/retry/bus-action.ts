@@ -1,5 +1,5 @@
-import type { RetryClass } from "./classes.ts";
 import { clampDelay } from "./duration.ts";
+import type { RetryClass } from "./retry-classes.ts";
 
 /**
  * The outcome of a delivery, and the action that follows from it. `actionFor` is the only mapping and is exhaustive: a new

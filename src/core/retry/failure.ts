@@ -1,8 +1,8 @@
 import { isBudgetExhausted, type RetryState, recordFailure } from "./budget.ts";
 import type { DeliveryOutcome } from "./bus-action.ts";
-import type { RetryClass } from "./classes.ts";
 import { intentOf } from "./intent.ts";
 import { nextDelay, type Random } from "./policies.ts";
+import type { RetryClass } from "./retry-classes.ts";
 import type { RetrySettings } from "./settings.ts";
 
 export interface FailureContext {

@@ -15,9 +15,9 @@
  * 4. Nothing here throws. Malformed statements are ignored.
  */
 
-import { isRetryClass, type RetryClass } from "./classes.ts";
 import { clampDelay } from "./duration.ts";
 import { chainOf, errorsOf, isObject, read } from "./error-chain.ts";
+import { isRetryClass, type RetryClass } from "./retry-classes.ts";
 
 export type Intent =
   | { readonly kind: "retry"; readonly delayMs: number; readonly retryClass: RetryClass }

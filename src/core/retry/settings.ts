@@ -5,8 +5,8 @@
  */
 import { type Budget, parseBudget } from "./budget.ts";
 import type { BusLimits } from "./bus-action.ts";
-import type { RetryClass } from "./classes.ts";
 import { type Policy, parsePolicy } from "./policies.ts";
+import type { RetryClass } from "./retry-classes.ts";
 
 export interface RetryRule {
   readonly policy: Policy;

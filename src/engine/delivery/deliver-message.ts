@@ -13,10 +13,10 @@ import {
   isDeliveryCapNear,
   type Settlement,
 } from "../../core/retry/bus-action.ts";
-import type { RetryClass } from "../../core/retry/classes.ts";
 import { classifyFailure, isStoreAway } from "../../core/retry/failure.ts";
 import { toWire, type WireError } from "../../core/retry/intent.ts";
 import { nextDelay } from "../../core/retry/policies.ts";
+import type { RetryClass } from "../../core/retry/retry-classes.ts";
 import type { Content, Delivery, Handler } from "../../ports/bus.ts";
 import { put, type Versioned } from "../../ports/store.ts";
 import { toBase64 } from "../../protocol/base64.ts";

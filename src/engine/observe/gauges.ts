@@ -1,6 +1,6 @@
 import { JOBS, waitingOn } from "../../core/model/job.ts";
 import { PARKED_GROUP } from "../../core/model/parked-message.ts";
-import { RETRY_CLASSES } from "../../core/retry/classes.ts";
+import { RETRY_CLASSES } from "../../core/retry/retry-classes.ts";
 import type { Needs } from "../engine.ts";
 
 /**

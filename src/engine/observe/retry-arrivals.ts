@@ -1,4 +1,4 @@
-import type { RetryClass } from "../../core/retry/classes.ts";
+import type { RetryClass } from "../../core/retry/retry-classes.ts";
 
 /**
  * Retry arrivals per class in bins of 50 ms over the last minute. A thundering herd is a bin with many times the mean.

@@ -6,7 +6,7 @@ import { decisionContext } from "../context.ts";
 import { settleJob } from "../dispatch/index.ts";
 import type { DispatchContext, Needs, RunContext } from "../engine.ts";
 import { removeRunRecords } from "./remove-run.ts";
-import { grantSlots } from "./run-slots.ts";
+import { grantSlots } from "./slot-waiters.ts";
 import { notifyParent, startSubRun, stopSubRun } from "./sub-run.ts";
 
 /** Timer handler of runs: deadline, remaining work, parent notification, end of retention. */

@@ -6,7 +6,7 @@ import type { Versioned } from "../../ports/store.ts";
 import { decisionContext } from "../context.ts";
 import { settleJob } from "../dispatch/index.ts";
 import type { DispatchContext, Needs } from "../engine.ts";
-import { runCountsOf, runLimitOf } from "./create-run.ts";
+import { runCountsOf, runLimitOf } from "./run-limit.ts";
 import { planOf } from "./workflows.ts";
 
 /**

@@ -18,7 +18,7 @@ import { planOf, versionToRun } from "./workflows.ts";
  * A step that starts a run of another workflow.
  *
  * 1. The sub-run needs a slot like any run (L25) and is created in one commit with its parent's job. Without a slot the
- *    job waits, before all later starts (`run-slots.ts`). While the parent is paused or ending, the sub-run is not
+ *    job waits, before all later starts (`slot-waiters.ts`). While the parent is paused or ending, the sub-run is not
  *    started and blocks no other run.
  * 2. An ended sub-run notifies its parent's job and records that on itself; until then its due time repeats it.
  * 3. A job that ends before its sub-run stops it; until then the job's due time repeats it.

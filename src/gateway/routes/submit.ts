@@ -1,7 +1,6 @@
-/** Job submission: the request as a `Submission`, and the outcome as a response. */
 import { checkSubmission, type Submission } from "../../core/jobs/submission.ts";
 import { JOBS, type Job, type JobState } from "../../core/model/job.ts";
-import { followSettings } from "../../engine/dispatch/index.ts";
+import { applyPoolSettings } from "../../engine/dispatch/index.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { type Admitted, admitJob } from "../../engine/intake/index.ts";
 import { breakerRefusal } from "../../engine/safety/index.ts";
@@ -112,7 +111,7 @@ function labelsOf({ labels, mcp }: Fields): unknown {
 function requirePool(engine: Engine, topic: string): void {
   const { pools } = engine.settings.current;
   if (Object.keys(pools).length === 0) return;
-  followSettings(engine);
+  applyPoolSettings(engine);
   if (engine.pools.namedFor(topic).length > 0) return;
   const known = Object.entries(pools).map(([name, { topics }]) => `\`${name}\` (${topics.join(", ")})`);
   throw new Problem(

@@ -8,8 +8,8 @@
  */
 
 import { isRunFinal, RUNS, type Run } from "../../core/model/run.ts";
-import { type Control, startControl } from "../../engine/control.ts";
 import { type Engine, openEngine } from "../../engine/engine.ts";
+import { type Control, startControl } from "../../engine/start-control.ts";
 import type { World } from "../../ports/world.ts";
 import { localSafety } from "../../sim/adapters/safety.ts";
 import { withStore } from "../../sim/mutants/decorators.ts";

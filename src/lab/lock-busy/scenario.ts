@@ -9,11 +9,11 @@
 import { settingsFrom } from "../../config/config.ts";
 import { JOBS, type Job } from "../../core/model/job.ts";
 import type { Settings } from "../../core/settings.ts";
-import { startControl } from "../../engine/control.ts";
 import { leaseJobs } from "../../engine/dispatch/index.ts";
 import { type Engine, openEngine } from "../../engine/engine.ts";
 import { defaultRunRequest, startRun } from "../../engine/intake/index.ts";
 import { applyWorkflow } from "../../engine/runs/index.ts";
+import { startControl } from "../../engine/start-control.ts";
 import type { Message, Stop } from "../../ports/bus.ts";
 import { RESULT, workSubject } from "../../protocol/subjects.ts";
 import type { MemoryStore } from "../../sim/adapters/memory-store.ts";

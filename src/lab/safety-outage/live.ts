@@ -10,9 +10,9 @@ import { type SafetyServer, startSafetyServer } from "../../adapters/grpc/safety
 import { JOBS, type Job, type JobState } from "../../core/model/job.ts";
 import type { PolicyRequest } from "../../core/policy/decision.ts";
 import { builtInKernel, LiveKernel } from "../../core/policy/kernel.ts";
-import { type Control, startControl } from "../../engine/control.ts";
 import { openEngine } from "../../engine/engine.ts";
 import { admitJob } from "../../engine/intake/index.ts";
+import { type Control, startControl } from "../../engine/start-control.ts";
 import type { Safety } from "../../ports/safety.ts";
 import type { World } from "../../ports/world.ts";
 import { workSubject } from "../../protocol/subjects.ts";

@@ -2,7 +2,7 @@ import { DEAD_LETTERS } from "../../core/model/dead-letter.ts";
 import { isFinal, JOBS } from "../../core/model/job.ts";
 import { PARKED, RETRY_STATES } from "../../core/model/parked-message.ts";
 import type { RetryState } from "../../core/retry/budget.ts";
-import type { RetryClass } from "../../core/retry/classes.ts";
+import type { RetryClass } from "../../core/retry/retry-classes.ts";
 import { originalId } from "../../engine/delivery/index.ts";
 import type { Delivery } from "../../ports/bus.ts";
 import { serverNow } from "../adapters/net.ts";

@@ -2,7 +2,7 @@ import type { LockLease } from "../../ports/locks.ts";
 import type { SimNet } from "../adapters/world.ts";
 import { TALLIES, tallyLock } from "../workload/tally.ts";
 import { withDispatch, withHandler, withLease, withLocks, withSafety } from "./decorators.ts";
-import type { Mutant } from "./mutants.ts";
+import type { Mutant } from "./registry.ts";
 
 /** Bugs in message handling, locks, safety checks, and settings. */
 export const BUS_MUTANTS: readonly Mutant[] = [

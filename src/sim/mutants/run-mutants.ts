@@ -2,7 +2,7 @@ import { JOBS, type Job } from "../../core/model/job.ts";
 import { isRunFinal, RUN_RESERVATIONS, RUNS, RUNS_GROUP, type Run, type StepRun } from "../../core/model/run.ts";
 import { type Change, type Put, put } from "../../ports/store.ts";
 import { type Decorator, withCommit, withGuards, withPuts, withStore, withValues } from "./decorators.ts";
-import type { Mutant } from "./mutants.ts";
+import type { Mutant } from "./registry.ts";
 
 /** Bugs in runs: slots, idempotency keys, steps, timers, and sub-runs. */
 export const RUN_MUTANTS: readonly Mutant[] = [

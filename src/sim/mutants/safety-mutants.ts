@@ -8,7 +8,7 @@ import type { Change, Guard } from "../../ports/store.ts";
 import type { World } from "../../ports/world.ts";
 import type { SimNet } from "../adapters/world.ts";
 import { withBroadcast, withCommit, withGuards, withSafety, withValues } from "./decorators.ts";
-import type { Mutant } from "./mutants.ts";
+import type { Mutant } from "./registry.ts";
 
 /** Bugs in verdicts, approvals, fail-open leases, the breaker, and tenant limits. */
 export const SAFETY_MUTANTS: readonly Mutant[] = [

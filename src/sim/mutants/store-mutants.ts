@@ -3,9 +3,9 @@ import { AUDIT_PAGES, AUDIT_PENDING_GROUP } from "../../core/model/audit.ts";
 import { isFinal, JOBS, type Job } from "../../core/model/job.ts";
 import { RETRY_STATES, type StoredRetryState } from "../../core/model/parked-message.ts";
 import type { RetryState } from "../../core/retry/budget.ts";
-import { RETRY_CLASSES } from "../../core/retry/classes.ts";
+import { RETRY_CLASSES } from "../../core/retry/retry-classes.ts";
 import { withCommit, withGuards, withPuts, withStore, withValues } from "./decorators.ts";
-import type { Mutant } from "./mutants.ts";
+import type { Mutant } from "./registry.ts";
 
 /** Bugs in reads and writes of the store. */
 export const STORE_MUTANTS: readonly Mutant[] = [

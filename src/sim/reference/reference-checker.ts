@@ -1,6 +1,6 @@
 import { isFinal, JOBS, type Job, type JobState, REDRIVABLE } from "../../core/model/job.ts";
 import { type Fan, isRunFinal, isStepFailure, RUNS, type Run, type StepState } from "../../core/model/run.ts";
-import { MADE_MAX } from "../../engine/runs/index.ts";
+import { CREATED_MAX } from "../../engine/runs/index.ts";
 import type { Change, Versioned } from "../../ports/store.ts";
 import type { Violations } from "../checks/violations.ts";
 import type { RunPlan, SimWorkflow } from "../workload/run-plan.ts";
@@ -89,7 +89,7 @@ export class RunReferenceChecker {
     // Large batches are cancelled or created in several commits; only the last one is compared.
     const isStopping =
       after.state === "ENDING" || Object.values(after.steps).some(({ fan }) => fan && isStopped(fan, after));
-    const isIncomplete = isStopping || created + refused.length >= MADE_MAX;
+    const isIncomplete = isStopping || created + refused.length >= CREATED_MAX;
     const open = [...(this.#jobs.get(after.id) ?? [])].filter(([, { state }]) => !isFinal(state)).map(([job]) => job);
     const agreed = isIncomplete
       ? first

@@ -1,8 +1,8 @@
 /** Arbitraries of the retry tests: statements, and the ways in which code wraps, loses and ships errors. */
 import fc from "fast-check";
-import { RETRY_CLASSES } from "../../../src/core/retry/classes.ts";
 import { fromWire, permanent, retryAfter, toWire } from "../../../src/core/retry/intent.ts";
 import type { Policy } from "../../../src/core/retry/policies.ts";
+import { RETRY_CLASSES } from "../../../src/core/retry/retry-classes.ts";
 
 export const anyClass = fc.constantFrom(...RETRY_CLASSES);
 

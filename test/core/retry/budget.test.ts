@@ -9,7 +9,7 @@ import {
   type RetryState,
   recordFailure,
 } from "../../../src/core/retry/budget.ts";
-import { RETRY_CLASSES } from "../../../src/core/retry/classes.ts";
+import { RETRY_CLASSES } from "../../../src/core/retry/retry-classes.ts";
 import { anyClass } from "./arbitraries.ts";
 
 const anyFailures = fc.array(fc.record({ retryClass: anyClass, afterMs: fc.nat(10_000), delayMs: fc.nat(30_000) }));

@@ -2,10 +2,10 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { type RetryState, recordFailure } from "../../../src/core/retry/budget.ts";
 import { actionFor, type BusAction, isDeliveryCapNear } from "../../../src/core/retry/bus-action.ts";
-import { RETRY_CLASSES } from "../../../src/core/retry/classes.ts";
 import { classifyFailure, delayFor, type FailureContext } from "../../../src/core/retry/failure.ts";
 import { permanent, retryAfter } from "../../../src/core/retry/intent.ts";
 import { interval, parsePolicy } from "../../../src/core/retry/policies.ts";
+import { RETRY_CLASSES } from "../../../src/core/retry/retry-classes.ts";
 import {
   BASELINE_BUS_LIMITS,
   BASELINE_RETRY,

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { formatBudget } from "../../../src/core/retry/budget.ts";
-import { RETRY_CLASSES } from "../../../src/core/retry/classes.ts";
 import { formatPolicy, interval } from "../../../src/core/retry/policies.ts";
+import { RETRY_CLASSES } from "../../../src/core/retry/retry-classes.ts";
 import {
   BASELINE_ADMISSION_POLL,
   BASELINE_BUS_LIMITS,

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { DEAD_LETTERS } from "../../../src/core/model/dead-letter.ts";
 import { JOB_STATES, JOBS, jobsOf } from "../../../src/core/model/job.ts";
 import { permanent, retryAfter } from "../../../src/core/retry/intent.ts";
-import { startControl } from "../../../src/engine/control.ts";
+import { startControl } from "../../../src/engine/start-control.ts";
 import { RESULT } from "../../../src/protocol/subjects.ts";
 import { Harness, idOf } from "../harness.ts";
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { AdmissionLimiter } from "../../../src/engine/intake/admission-limiter.ts";
 import type { StartOutcome } from "../../../src/engine/intake/start-run.ts";
-import type { RunLimitReached } from "../../../src/engine/runs/create-run.ts";
+import type { RunLimitReached } from "../../../src/engine/runs/run-limit.ts";
 
 const FULL: RunLimitReached = { kind: "full", current: 2, limit: 2 };
 const STARTED: StartOutcome = { kind: "started", runId: "r", state: "RUNNING" };

@@ -1,10 +1,10 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { expect, test } from "vitest";
-import { startControl } from "../../../src/engine/control.ts";
 import { type Engine, openEngine } from "../../../src/engine/engine.ts";
 import { redriveDeadLetter } from "../../../src/engine/maintenance/redrive.ts";
 import { cancelRun } from "../../../src/engine/runs/control-run.ts";
 import { approve } from "../../../src/engine/safety/approve-job.ts";
+import { startControl } from "../../../src/engine/start-control.ts";
 import type { Clock } from "../../../src/ports/clock.ts";
 import type { World } from "../../../src/ports/world.ts";
 import { around, withHandler } from "../../../src/sim/mutants/decorators.ts";

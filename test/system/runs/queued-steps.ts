@@ -2,10 +2,10 @@
 import { defaultSettings } from "../../../src/config/config.ts";
 import { backlogGroupOf, JOBS, type Job } from "../../../src/core/model/job.ts";
 import type { Settings } from "../../../src/core/settings.ts";
-import { startControl } from "../../../src/engine/control.ts";
 import { type Engine, openEngine } from "../../../src/engine/engine.ts";
 import { defaultRunRequest, startRun } from "../../../src/engine/intake/start-run.ts";
 import { applyWorkflow } from "../../../src/engine/runs/workflows.ts";
+import { startControl } from "../../../src/engine/start-control.ts";
 import type { Store } from "../../../src/ports/store.ts";
 import { startWorker } from "../../../src/worker/worker.ts";
 import { type BackendKind, openWorld, withBackend } from "../backends.ts";

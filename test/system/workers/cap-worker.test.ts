@@ -6,9 +6,9 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { checkSubmission } from "../../../src/core/jobs/submission.ts";
 import { DEAD_LETTERS, type DeadLetter, deadLettersOf } from "../../../src/core/model/dead-letter.ts";
 import { isFinal, JOBS, type Job } from "../../../src/core/model/job.ts";
-import { type Control, startControl } from "../../../src/engine/control.ts";
 import { type Engine, openEngine } from "../../../src/engine/engine.ts";
 import { admitJob } from "../../../src/engine/intake/admit-job.ts";
+import { type Control, startControl } from "../../../src/engine/start-control.ts";
 import {
   ALERT,
   CANCEL,

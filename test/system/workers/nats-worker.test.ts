@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { checkSubmission } from "../../../src/core/jobs/submission.ts";
 import { isFinal, JOBS, type Job } from "../../../src/core/model/job.ts";
-import { startControl } from "../../../src/engine/control.ts";
 import { type Engine, openEngine } from "../../../src/engine/engine.ts";
 import { admitJob } from "../../../src/engine/intake/admit-job.ts";
+import { startControl } from "../../../src/engine/start-control.ts";
 import { nats, worker } from "../../../src/worlds/worker-sdk.ts";
 import type { RunningServer } from "../../servers/server.ts";
 import { startNats, startRedis } from "../../servers/start.ts";

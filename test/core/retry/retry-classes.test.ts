@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { isRetryClass, RETRY_CLASSES } from "../../../src/core/retry/classes.ts";
+import { isRetryClass, RETRY_CLASSES } from "../../../src/core/retry/retry-classes.ts";
 
 test("the names of the classes", () => {
   expect(RETRY_CLASSES).toEqual([

@@ -1,6 +1,6 @@
 import { headers, type Msg } from "@nats-io/nats-core";
 import { describe, expect, it } from "vitest";
-import { readPublishAck } from "../../../src/adapters/nats/ack.ts";
+import { readPublishAck } from "../../../src/adapters/nats/publish-ack.ts";
 
 const reply = (text: string, code = 0): Msg =>
   ({
