@@ -30,7 +30,7 @@ describe("seeds", () => {
   });
 
   it("give the same trace hash in another process", async () => {
-    const script = fileURLToPath(new URL("hash-of-seed.ts", import.meta.url));
+    const script = fileURLToPath(new URL("print-hash.ts", import.meta.url));
     const hash = execFileSync(process.execPath, ["--import", "tsx", script, "9"], { encoding: "utf8" });
     expect(hash).toBe((await simulate({ seed: 9, runs: 60, faults: "swarm" })).hash);
   });
