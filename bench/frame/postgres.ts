@@ -63,9 +63,10 @@ type Owner = NonNullable<ServerKind["owner"]>;
 function unprivilegedUser(): Owner {
   const lines = readFileSync("/etc/passwd", "utf8").split("\n");
   const entries = lines.map((line) => line.split(":"));
-  const entry = ["postgres", "nobody"].map((name) => entries.find(([user]) => user === name)).find(Boolean);
+  const entry =
+    entries.find(([user]) => user === "postgres") ?? entries.find(([, , uid]) => Number(uid) === OVERFLOW_UID);
   if (!entry)
-    throw new Error("PostgreSQL does not run as root, and neither `postgres` nor `nobody` is a user of this machine");
+    throw new Error(`PostgreSQL does not run as root; add a user \`postgres\` or a user with id ${OVERFLOW_UID}`);
   return { uid: Number(entry[2]), gid: Number(entry[3]) };
 }
 
@@ -78,5 +79,7 @@ function isExecutable(file: string): boolean {
   }
 }
 
+/** The unprivileged user of most systems. */
+const OVERFLOW_UID = 65_534;
 const DEBIAN = "/usr/lib/postgresql";
 const USER = "bench";

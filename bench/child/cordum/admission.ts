@@ -1,7 +1,7 @@
 import { Redis } from "ioredis";
 import { intentOf } from "../../../src/core/retry/intent.ts";
-import { startControl } from "../../../src/engine/start-control.ts";
 import type { Engine } from "../../../src/engine/engine.ts";
+import { startControl } from "../../../src/engine/start-control.ts";
 import { type AdmissionFigures, type AdmissionStrategy, type AdmissionTask, GO_CHANNEL } from "../task.ts";
 import { applyAll, HELD, openEngineWith, start } from "./workflows.ts";
 import { cordumOnly, openWorld } from "./world.ts";

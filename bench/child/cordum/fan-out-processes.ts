@@ -2,8 +2,8 @@
 
 import { isFinal, JOBS, type Job } from "../../../src/core/model/job.ts";
 import type { Run } from "../../../src/core/model/run.ts";
-import { startControl } from "../../../src/engine/start-control.ts";
 import { runLockKey } from "../../../src/engine/runs/run-lock.ts";
+import { startControl } from "../../../src/engine/start-control.ts";
 import type { World } from "../../../src/ports/world.ts";
 import { startWorker } from "../../../src/worker/worker.ts";
 import { STEP_TOPICS } from "../payload.ts";

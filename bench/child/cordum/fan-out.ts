@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { startControl } from "../../../src/engine/start-control.ts";
 import type { Engine } from "../../../src/engine/engine.ts";
+import { startControl } from "../../../src/engine/start-control.ts";
 import { percentile } from "../../frame/figures.ts";
 import { inputOf } from "../payload.ts";
 import type { FanFigures, FanTask } from "../task.ts";

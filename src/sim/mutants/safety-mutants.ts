@@ -58,7 +58,7 @@ export const SAFETY_MUTANTS: readonly Mutant[] = [
     world: withCommit((change, commit) => commit({ ...change, totals: [] })),
   },
   {
-    name: "half-open-for-everybody",
+    name: "half-open-unlimited",
     about: "a half-open breaker lets all requests through",
     caughtBy: ["probes"],
     settings: (settings) => ({

@@ -117,12 +117,12 @@ export class Clients {
         this.#publish({ id, subject: SUBMIT, packet: { ...base, body: { kind: "heartbeat", workerId: "lost" } } });
         return;
       case "phantom": {
-        const body = { kind: "job_request", jobId: `nobody-${id}`, topic: "work.alpha" } as const;
+        const body = { kind: "job_request", jobId: `unknown-${id}`, topic: "work.alpha" } as const;
         this.#publish({ id, subject: SUBMIT, packet: { ...base, body } });
         return;
       }
       case "stray_result": {
-        const body = { kind: "job_result", jobId: `nobody-${id}`, status: "succeeded", workerId: "lost" } as const;
+        const body = { kind: "job_result", jobId: `unknown-${id}`, status: "succeeded", workerId: "lost" } as const;
         this.#publish({ id, subject: "sys.job.result", packet: { ...base, body } });
         return;
       }
