@@ -11,7 +11,7 @@ const LEFT_OUT = [
   "test/sim/admission.test.ts",
   "test/core/workflow/all-dags.test.ts",
   "test/engine/safety/outage-burst.test.ts",
-  "test/engine/runs/run-stops.test.ts",
+  "test/engine/runs/steps/cancelled-steps.test.ts",
   "test/contract/store/store.checkpoint.test.ts",
 ].join(",");
 const SIM_SEEDS = "25";

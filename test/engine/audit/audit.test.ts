@@ -168,7 +168,7 @@ test("a check reports a removed page and a reset head", async () => {
 test("keeps lines while the store is unavailable", async () => {
   const harness = new Harness();
   const engine = harness.engine("a");
-  const commit = () => Promise.reject(new Error("away"));
+  const commit = () => Promise.reject(new Error("unavailable"));
   const unavailable = composeEngine({
     ...engine,
     world: { ...engine.world, store: around(engine.world.store, { commit }) },

@@ -28,9 +28,9 @@ describe("attempts in a process with a job cache", () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1");
     const aborted: number[] = [];
-    const begun = engine.world.clock.now();
+    const startMs = engine.world.clock.now();
     await harness.worker("w1", ["t"], (item) => {
-      item.signal.addEventListener("abort", () => aborted.push(engine.world.clock.now() - begun));
+      item.signal.addEventListener("abort", () => aborted.push(engine.world.clock.now() - startMs));
       return new Promise(() => {});
     });
     await harness.admit(engine, { topic: "t" });
@@ -68,14 +68,14 @@ describe("isolation of jobs", () => {
   test("an output over the limit fails the job without a retry", async () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1");
-    let worked = 0;
+    let handled = 0;
     await harness.worker("w1", ["t"], async () => {
-      worked++;
+      handled++;
       return "x".repeat(2 * 1024 * 1024 + 1);
     });
     const id = idOf(await harness.admit(engine, { topic: "t" }));
     await harness.pass(600_000);
-    expect(worked).toBe(1);
+    expect(handled).toBe(1);
     expect(await harness.job(id)).toMatchObject({ state: "FAILED", error: { message: /at most 2097152/ as never } });
   });
 

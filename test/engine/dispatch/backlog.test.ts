@@ -10,12 +10,12 @@ const windowOf = (windowMax: number) => ({ dispatch: { ...defaultSettings().disp
 /** A handler whose jobs finish one at a time, on `finishOne`. */
 function manualHandler() {
   const waiting: (() => void)[] = [];
-  const begun: string[] = [];
+  const started: string[] = [];
   return {
-    begun,
+    started,
     handle: (item: { org: string }) =>
       new Promise<void>((resolve) => {
-        begun.push(item.org);
+        started.push(item.org);
         waiting.push(resolve);
       }),
     finishOne: () => waiting.shift()?.(),
@@ -30,11 +30,11 @@ describe("dispatch window of a topic", () => {
     await harness.worker("w1", ["t"], manual.handle);
     for (let index = 0; index < 6; index++) await harness.admit(engine, { topic: "t" });
     await harness.pass(100);
-    expect(manual.begun.length).toBe(2);
+    expect(manual.started.length).toBe(2);
     for (let finished = 1; finished <= 4; finished++) {
       manual.finishOne();
       await harness.pass(20);
-      expect(manual.begun.length).toBe(2 + finished);
+      expect(manual.started.length).toBe(2 + finished);
       const inFlight = await harness.run(engine.world.store.counts(IN_FLIGHT_GROUP, 10));
       expect(inFlight.get("t")).toBe(2);
     }
@@ -68,7 +68,7 @@ describe("dispatch window of a topic", () => {
       manual.finishOne();
       await harness.pass(20);
     }
-    expect(manual.begun).toContain("small");
+    expect(manual.started).toContain("small");
   });
 
   test("orders jobs of a tenant by priority, then by age", async () => {

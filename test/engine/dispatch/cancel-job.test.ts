@@ -118,17 +118,17 @@ describe("cancel", () => {
     const harness = new Harness();
     Object.assign(harness.settings, { dispatch: { ...harness.settings.dispatch, windowMax: 1 } });
     const { engine, control } = await harness.control("c1");
-    const begun: string[] = [];
+    const started: string[] = [];
     await harness.worker("w1", ["demo.one"], (item) => {
-      begun.push(item.jobId);
+      started.push(item.jobId);
       return never();
     });
     const [first, second] = [await submit(harness, engine), await submit(harness, engine)];
-    expect(begun).toEqual([first]);
+    expect(started).toEqual([first]);
     expect(control.sweptMs()).toBeGreaterThan(0);
     await harness.run(cancelOwnJob(engine, request(first)));
     await harness.pass(50); // Much shorter than the sweep interval.
-    expect(begun).toEqual([first, second]);
+    expect(started).toEqual([first, second]);
     expect((await harness.run(engine.world.store.counts(IN_FLIGHT_GROUP, 9))).get("demo.one")).toBe(1);
   });
 

@@ -81,10 +81,10 @@ describe("lease", () => {
   test("an unsuccessful wait ends at its timeout; an aborted request leases nothing", async () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1");
-    const beganMs = engine.world.clock.now();
+    const startMs = engine.world.clock.now();
     expect(await harness.run(leaseJobs(engine, request({ waitMs: 5_000 })))).toEqual([]);
-    expect(engine.world.clock.now() - beganMs).toBeGreaterThanOrEqual(5_000);
-    expect(engine.world.clock.now() - beganMs).toBeLessThan(6_000);
+    expect(engine.world.clock.now() - startMs).toBeGreaterThanOrEqual(5_000);
+    expect(engine.world.clock.now() - startMs).toBeLessThan(6_000);
     const id = idOf(await harness.admit(engine, { topic: "t" }));
     await harness.pass(100);
     const aborted = new AbortController();

@@ -27,7 +27,7 @@ function watchRunning(harness: Harness): ReadonlyMap<string, number> {
   return max;
 }
 
-describe("L25: the tenant's limit", () => {
+describe("L25: the tenant's job limit", () => {
   test("holds for a hundred concurrent submissions from three processes on two topics", async () => {
     const harness = withTenantLimit(3);
     const engines = await Promise.all(["c1", "c2", "c3"].map(async (name) => (await harness.control(name)).engine));
@@ -85,20 +85,20 @@ describe("L25: the tenant's limit", () => {
   test("a place freed on one topic is used on another by the next sweep", async () => {
     const harness = withTenantLimit(1);
     const { engine } = await harness.control("c1");
-    const begun: string[] = [];
+    const started: string[] = [];
     await harness.worker("w1", ["a", "b"], (item) => {
-      begun.push(item.topic);
+      started.push(item.topic);
       return never();
     });
     const first = idOf(await harness.admit(engine, { topic: "a" }));
     const second = idOf(await harness.admit(engine, { topic: "b" }));
     await harness.pass(3_000);
-    expect(begun).toEqual(["a"]);
+    expect(started).toEqual(["a"]);
     const why = await harness.run(explain(engine, { org: "default", jobId: second, isForAll: true }));
     expect(why.kind === "explained" && why.explanation.wait?.reason).toBe("tenant_limit");
     await harness.run(cancelOwnJob(engine, { org: "default", jobId: first, by: "alice", why: "make room" }));
     await harness.pass(3_000);
-    expect(begun).toEqual(["a", "b"]);
+    expect(started).toEqual(["a", "b"]);
   });
 });
 

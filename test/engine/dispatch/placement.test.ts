@@ -27,17 +27,17 @@ describe("placement", () => {
   test("L41: distributes a burst between heartbeats over all workers by capacity", async () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1");
-    const begun = { small: 0, large: 0 };
-    const begin = (name: "small" | "large") => () => {
-      begun[name]++;
+    const started = { small: 0, large: 0 };
+    const start = (name: "small" | "large") => () => {
+      started[name]++;
       return never();
     };
-    await harness.worker("small", ["t"], begin("small"), 10);
-    await harness.worker("large", ["t"], begin("large"), 30);
+    await harness.worker("small", ["t"], start("small"), 10);
+    await harness.worker("large", ["t"], start("large"), 30);
     await harness.pass(100);
     for (let index = 0; index < 40; index++) await harness.admit(engine, { topic: "t" });
     await harness.pass(100);
-    expect(begun).toEqual({ small: 10, large: 30 });
+    expect(started).toEqual({ small: 10, large: 30 });
   });
 
   test("dispatches to the worker's own subject and falls back at once when that worker has crashed", async () => {
@@ -75,13 +75,13 @@ describe("placement", () => {
   test("a job without a capable worker waits with a reason and does not block other jobs", async () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1");
-    const worked: string[] = [];
-    await harness.worker("plain", ["t"], async ({ jobId }) => worked.push(jobId));
+    const handled: string[] = [];
+    await harness.worker("plain", ["t"], async ({ jobId }) => handled.push(jobId));
     await harness.pass(100);
     const special = idOf(await harness.admit(engine, { topic: "t", requires: ["gpu"] }));
     const usual = idOf(await harness.admit(engine, { topic: "t" }));
     await harness.pass(100_000);
-    expect(worked).toEqual([usual]);
+    expect(handled).toEqual([usual]);
     const waiting = await harness.job(special);
     expect(waiting).toMatchObject({ state: "RETRYING", attempt: 0, wait: { retryClass: "no_worker" } });
     expect(waiting.wait?.reason).toContain("`gpu`");
@@ -108,19 +108,19 @@ describe("pools", () => {
   test("a draining pool receives no new jobs in any process until it is resumed", async () => {
     const harness = new Harness();
     const [{ engine }, { engine: other }] = [await harness.control("c1"), await harness.control("c2")];
-    const worked: string[] = [];
-    await harness.worker("a", ["t"], async ({ jobId }) => worked.push(jobId), 10, { pool: "old" });
+    const handled: string[] = [];
+    await harness.worker("a", ["t"], async ({ jobId }) => handled.push(jobId), 10, { pool: "old" });
     await harness.pass(100);
     expect(await harness.run(setDraining(engine, "old", true, "ann"))).toMatchObject({ isDraining: true, by: "ann" });
     expect(await harness.run(setDraining(engine, "old", true, "ann"))).toBeNull();
     await harness.pass(100);
     const ids = [idOf(await harness.admit(engine, { topic: "t" })), idOf(await harness.admit(other, { topic: "t" }))];
     await harness.pass(60_000);
-    expect(worked).toEqual([]);
+    expect(handled).toEqual([]);
     for (const id of ids) expect(await harness.job(id)).toMatchObject({ state: "SCHEDULED", attempt: 0 });
     await harness.run(setDraining(other, "old", false, "ann"));
     await harness.pass(3_000);
-    expect(worked.sort()).toEqual(ids.sort());
+    expect(handled.sort()).toEqual(ids.sort());
   });
 
   test("jobs of a draining pool go to another pool of the topic", async () => {

@@ -78,25 +78,25 @@ describe("a resumed pool", () => {
     for (const by of ["c1", "gateway"]) {
       const harness = new Harness(SLOW);
       const { engine } = await harness.control("c1");
-      const worked: string[] = [];
-      await harness.worker("a", ["t"], async ({ jobId }) => worked.push(jobId), 10, { pool: "old" });
+      const handled: string[] = [];
+      await harness.worker("a", ["t"], async ({ jobId }) => handled.push(jobId), 10, { pool: "old" });
       await harness.run(setDraining(engine, "old", true, "ann"));
       await harness.pass(100);
       const id = idOf(await harness.admit(engine, { topic: "t" }));
       await harness.pass(100);
-      expect(worked).toEqual([]);
+      expect(handled).toEqual([]);
       await harness.run(setDraining(by === "c1" ? engine : harness.engine(by), "old", false, "ann"));
       await harness.pass(100);
-      expect(worked).toEqual([id]);
+      expect(handled).toEqual([id]);
     }
   });
 
   test("receives jobs that had been set aside as unfit", async () => {
     const harness = new Harness(SLOW);
     const { engine } = await harness.control("c1");
-    const worked: string[] = [];
+    const handled: string[] = [];
     const capable = { pool: "old", capabilities: ["gpu"] };
-    await harness.worker("a", ["t"], async ({ jobId }) => worked.push(jobId), 10, capable);
+    await harness.worker("a", ["t"], async ({ jobId }) => handled.push(jobId), 10, capable);
     await harness.worker("b", ["t"], async () => "plain", 10, { pool: "new" });
     await harness.run(setDraining(engine, "old", true, "ann"));
     await harness.pass(10);
@@ -105,6 +105,6 @@ describe("a resumed pool", () => {
     expect((await harness.job(id)).state).toBe("RETRYING");
     await harness.run(setDraining(engine, "old", false, "ann"));
     await harness.pass(10);
-    expect(worked).toEqual([id]);
+    expect(handled).toEqual([id]);
   });
 });

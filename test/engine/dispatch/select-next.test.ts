@@ -123,35 +123,35 @@ describe("dispatching past jobs that only polling workers can run", () => {
   const openPastUnfit = async (settings: ConstructorParameters<typeof Harness>[0], org = "default") => {
     const harness = new Harness(settings);
     const { engine } = await harness.control("c1");
-    const worked: string[] = [];
+    const handled: string[] = [];
     registerCapable(engine, { org: "*" });
     await admitted(harness, engine, 3, { requires: ["gpu"] });
     const usual = await admitted(harness, engine, 5, { org });
     await harness.pass(100);
     registerCapable(engine, { org: "*" });
-    return { harness, engine, worked, usual };
+    return { harness, engine, handled, usual };
   };
 
   test("with a window of one, dispatches each job when the previous one ends", async () => {
     for (const settings of [windowOf(1), { limits: { ...defaults.limits, concurrentJobsMax: 1 } }]) {
       const slow = { sweep: { ...defaults.sweep, everyMs: 3_600_000 } };
-      const { harness, worked, usual } = await openPastUnfit({ ...settings, ...slow });
-      await harness.worker("w", ["t"], async ({ jobId }) => worked.push(jobId));
+      const { harness, handled, usual } = await openPastUnfit({ ...settings, ...slow });
+      await harness.worker("w", ["t"], async ({ jobId }) => handled.push(jobId));
       await harness.pass(1_000);
-      expect(worked).toEqual(usual);
+      expect(handled).toEqual(usual);
     }
   });
 
   test("also skips jobs of another tenant", async () => {
     const slow = { sweep: { ...defaults.sweep, everyMs: 3_600_000 } };
-    const { harness, worked, usual } = await openPastUnfit({ ...windowOf(1), ...slow }, "acme");
-    await harness.worker("w", ["t"], async ({ jobId }) => worked.push(jobId));
+    const { harness, handled, usual } = await openPastUnfit({ ...windowOf(1), ...slow }, "acme");
+    await harness.worker("w", ["t"], async ({ jobId }) => handled.push(jobId));
     await harness.pass(1_000);
-    expect(worked).toEqual(usual);
+    expect(handled).toEqual(usual);
   });
 
   test("retries a topic without workers with an eligible job", async () => {
-    const { harness, engine, worked, usual } = await openPastUnfit({});
+    const { harness, engine, handled, usual } = await openPastUnfit({});
     for (let seconds = 0; seconds < 100; seconds++) {
       registerCapable(engine, { org: "*" });
       await harness.pass(1_000);
@@ -159,11 +159,11 @@ describe("dispatching past jobs that only polling workers can run", () => {
     expect(engine.jobCache.idleCount("t")).toBeGreaterThan(0);
     // It sends no heartbeat, so only a dispatch attempt finds it.
     const { world } = harness.sim.enter("silent");
-    await harness.run(world.bus.serve("job.t", ({ body }) => void worked.push((body as { jobId: string }).jobId)));
+    await harness.run(world.bus.serve("job.t", ({ body }) => void handled.push((body as { jobId: string }).jobId)));
     for (let seconds = 0; seconds < 100; seconds++) {
       registerCapable(engine, { org: "*" });
       await harness.pass(1_000);
     }
-    expect([...new Set(worked)].sort()).toEqual(usual.sort());
+    expect([...new Set(handled)].sort()).toEqual(usual.sort());
   });
 });

@@ -32,7 +32,7 @@ describe("admission lock", () => {
   test("times out as unavailable without running the work", async () => {
     const { harness, engine } = openAdmission({ policy: "fixed:10ms", maxWaitMs: 500 });
     const { release } = await hold(harness, harness.engine("other"));
-    const beganMs = engine.world.clock.now();
+    const startMs = engine.world.clock.now();
     const admission = await harness.run(
       withAdmissionLock(engine, "acme", () => Promise.reject(new Error("was let in"))),
     );
@@ -40,7 +40,7 @@ describe("admission lock", () => {
     const waitedMs = admission.kind === "unavailable" ? admission.waitedMs : 0;
     expect(waitedMs).toBeGreaterThan(480);
     expect(waitedMs).toBeLessThanOrEqual(500);
-    expect(engine.world.clock.now() - beganMs).toBeLessThanOrEqual(501);
+    expect(engine.world.clock.now() - startMs).toBeLessThanOrEqual(501);
     release();
   });
 
@@ -111,7 +111,10 @@ describe("releases the lock", () => {
     const acquire = async (request: Parameters<typeof locks.acquire>[0]) => {
       const acquired = await locks.acquire(request);
       if (acquired.kind === "busy") return acquired;
-      return { kind: "held", lease: around(acquired.lease, { release: () => Promise.reject(new Error("away")) }) };
+      return {
+        kind: "held",
+        lease: around(acquired.lease, { release: () => Promise.reject(new Error("unavailable")) }),
+      };
     };
     const broken: Engine = composeEngine({ ...engine, world: { ...engine.world, locks: around(locks, { acquire }) } });
     expect(await harness.run(withAdmissionLock(broken, "acme", async () => "in"))).toEqual({
@@ -124,12 +127,12 @@ describe("releases the lock", () => {
     const { harness, engine } = openAdmission({ maxWaitMs: 20_000, ttlMs: 5_000 });
     await hold(harness, harness.engine("other"), 5_000);
     harness.crash("other");
-    const beganMs = engine.world.clock.now();
+    const startMs = engine.world.clock.now();
     expect(await harness.run(withAdmissionLock(engine, "acme", async () => "in"))).toEqual({
       kind: "passed",
       value: "in",
     });
-    const waitedMs = engine.world.clock.now() - beganMs;
+    const waitedMs = engine.world.clock.now() - startMs;
     expect(waitedMs).toBeGreaterThan(4_900);
     expect(waitedMs).toBeLessThan(5_100);
   });

@@ -64,7 +64,7 @@ describe.each([ATOMIC, FIXED, JITTERED])("a limit of 2 runs, %s", (strategy) => 
     expect(tally(await startMany(harness, engines, 10))).toEqual({ started: 1, full: 9 });
   });
 
-  test("L25: also applies to reruns", async () => {
+  test("L25: the run limit applies to reruns", async () => {
     const { harness, engines } = await openEngines(strategy, 1);
     const [engine] = engines as [Engine];
     const [first = ""] = (await startMany(harness, engines, 2)).flatMap((outcome) => idIn(outcome));
@@ -129,10 +129,10 @@ describe("an admission lock that stays held", () => {
   });
 });
 
-describe("L25: a sub-workflow", () => {
+describe("L25: the run limit applies to sub-workflows", () => {
   const OUTER = { id: "outer", steps: { sub: { type: "subworkflow", workflow: "ask" } } };
 
-  test("waits for a slot with a reason, and starts when one is freed", async () => {
+  test("a sub-workflow waits for a slot with a reason, and starts when one is freed", async () => {
     const { harness, engines } = await openEngines(ATOMIC, 1);
     const [engine] = engines as [Engine];
     await harness.apply(engine, OUTER);
@@ -152,7 +152,7 @@ describe("L25: a sub-workflow", () => {
     expect(openRuns(harness)).toHaveLength(2);
   });
 
-  test("waiting for a slot ends with its parent", async () => {
+  test("a sub-workflow waiting for a slot ends with its parent", async () => {
     const { harness, engines } = await openEngines(ATOMIC, 1);
     const [engine] = engines as [Engine];
     await harness.apply(engine, OUTER);
@@ -179,13 +179,13 @@ test("records the wait by tenant and endpoint and counts refusals by reason", as
   await harness.run(begin({}, "cli"));
   await harness.run(begin({}, "cli"));
   await harness.run(begin({ workflowId: "gone" }));
-  const store = around(engine.world.store, { commit: () => Promise.reject(new Error("away")) });
+  const store = around(engine.world.store, { commit: () => Promise.reject(new Error("unavailable")) });
   const away = startRun(
     composeEngine({ ...engine, world: { ...engine.world, store } }),
     { ...RUN_REQUEST, workflowId: "ask" },
     "cli",
   );
-  await expect(harness.run(away)).rejects.toThrow("away");
+  await expect(harness.run(away)).rejects.toThrow("unavailable");
   const waits = "cordum_admission_wait_seconds default";
   expect(recorded.get(`${waits} /api/v1/workflows/:id/runs`)).toHaveLength(4);
   expect(recorded.get(`${waits} cli`)).toHaveLength(3);

@@ -98,14 +98,14 @@ describe("recount by the sweeper", () => {
     const slots = openCounters();
     slots.leak("acme", 1);
     const { store } = slots.engine.world;
-    let isAway = true;
+    let isUnavailable = true;
     const recount = (...args: Parameters<typeof store.recount>) =>
-      isAway ? Promise.reject(new Error("away")) : store.recount(...args);
+      isUnavailable ? Promise.reject(new Error("unavailable")) : store.recount(...args);
     const engine = { ...slots.engine, world: { ...slots.engine.world, store: around(store, { recount }) } };
     const sweeper = new Sweeper(engine);
     await slots.harness.run(sweeper.sweep());
     expect(slots.logged).toMatchObject([{ event: "sweep_failed", part: "slots" }]);
-    isAway = false;
+    isUnavailable = false;
     await slots.harness.run(sweeper.sweep());
     expect(slots.current()).toEqual({});
   });

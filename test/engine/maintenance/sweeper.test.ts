@@ -84,7 +84,7 @@ test("L20: health is progress: a failed sweep does not count", async () => {
   await harness.pass(5_000);
   const broken = composeEngine({
     ...engine,
-    world: { ...engine.world, store: around(engine.world.store, { counts: () => Promise.reject("away") }) },
+    world: { ...engine.world, store: around(engine.world.store, { counts: () => Promise.reject("unavailable") }) },
   });
   const failing = new Sweeper(broken as never);
   await harness.run(failing.sweep());
@@ -114,7 +114,7 @@ test("L18: a record whose handler fails is claimed again after its lease ends", 
   const { store } = engine.world;
   const unavailable = composeEngine({
     ...engine,
-    world: { ...engine.world, store: around(store, { commit: () => Promise.reject("away") }) },
+    world: { ...engine.world, store: around(store, { commit: () => Promise.reject("unavailable") }) },
   });
   const failing = new Sweeper(unavailable as never);
   await harness.run(failing.sweep().then(() => failing.settled()));

@@ -71,7 +71,7 @@ test("counts only the run lock in the baseline figures, not admission polls or j
   expect(metrics.figures().lock_busy_retry_count).toBe(1);
 });
 
-describe("L19: lock contention", () => {
+describe("L19: lock contention is visible in the metrics", () => {
   const request = { key: "k", org: "o", ttlMs: 30_000, waitMs: 0, path: "job" };
 
   test("counts a first-retry success only when the lock was busy exactly once", async () => {
@@ -130,9 +130,11 @@ test("records admissions by tenant and endpoint and counts refusals by reason", 
   await harness.run(admitJob(engine, { ...first, idempotencyKey: null }, "sys.job.submit"));
   const broken = {
     ...engine.world,
-    store: around(engine.world.store, { commit: () => Promise.reject(new Error("away")) }),
+    store: around(engine.world.store, { commit: () => Promise.reject(new Error("unavailable")) }),
   };
-  await expect(harness.run(admitJob(composeEngine({ ...engine, world: broken }), first))).rejects.toThrow("away");
+  await expect(harness.run(admitJob(composeEngine({ ...engine, world: broken }), first))).rejects.toThrow(
+    "unavailable",
+  );
   expect(seen.get("cordum_admission_wait_seconds acme /api/v1/jobs")).toBe(3);
   expect(seen.get("cordum_admission_wait_seconds acme sys.job.submit")).toBe(1);
   expect(seen.get("cordum_admission_rejected_total conflict")).toBe(1);

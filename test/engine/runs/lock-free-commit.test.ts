@@ -21,9 +21,9 @@ const CHAIN = {
 const ONE = { id: "one", steps: { a: { topic: "demo.quick" } } };
 const FAN = { id: "fan", steps: { each: { topic: "demo.quick", for_each: "${input.items}", max_parallel: 8 } } };
 
-describe("a process that is alone with its runs", () => {
-  test("asks the lock server for nothing once it has fences; each write has a larger one, which stands on the run", async () => {
-    const { harness, engine, open, asked, writes } = await alone();
+describe("lock-free commits in a single process", () => {
+  test("acquire no lock once fences are reserved, and write rising fences to the run", async () => {
+    const { harness, engine, open, acquirers, writes } = await openSingle();
     open();
     const fences: number[] = [];
     for (let n = 0; n < 5; n++) {
@@ -39,15 +39,15 @@ describe("a process that is alone with its runs", () => {
       });
       fences.push(...writes.splice(0).flatMap(({ run }) => run.lock?.fence ?? []));
     }
-    expect(asked).toEqual([]);
+    expect(acquirers).toEqual([]);
     expect(fences).toHaveLength(15);
     expect(fences).toEqual([...new Set(fences)].sort((a, b) => a - b));
     expect(await harness.run(engine.world.locks.list(10))).toEqual([]);
   });
 
-  test("writes nothing while another has the lock; the news is applied once, after it was let go", async () => {
-    const { harness, id, open, writes, lockElsewhere } = await atTheGate();
-    const lease = await lockElsewhere();
+  test("are refused while another process holds the lock; the result is applied once, after the release", async () => {
+    const { harness, id, open, writes, lockFromOther } = await openWithRunningStep();
+    const lease = await lockFromOther();
     open();
     await harness.pass(3_000);
     expect(writes.map(({ isLockFree, answer }) => [isLockFree, answer])).toEqual([[true, "refused"]]);
@@ -61,11 +61,11 @@ describe("a process that is alone with its runs", () => {
     expect(first?.run.lock?.fence).toBeGreaterThan(lease.fence);
   });
 
-  test("decides again, once and under the lock, where another wrote the run in between", async () => {
-    const { harness, engine, id, open, asked, writes } = await atTheGate();
+  test("are decided again under the lock when another process wrote the run in between", async () => {
+    const { harness, engine, id, open, acquirers, writes } = await openWithRunningStep();
     const who = { org: "default", runId: id, by: "bob", why: "wait" };
     await harness.run(pauseRun(harness.engine("c2"), who));
-    asked.length = 0;
+    acquirers.length = 0;
     writes.length = 0;
     open();
     await harness.pass(5_000);
@@ -73,10 +73,10 @@ describe("a process that is alone with its runs", () => {
       ["c1", true, "stale"],
       ["c1", false, "committed"],
     ]);
-    expect(asked).toEqual(["c1"]);
+    expect(acquirers).toEqual(["c1"]);
     expect(harness.runOf(id).state).toBe("PAUSED");
     expect(endsOf(harness.runOf(id))).toEqual(["a", "b"]);
-    // It is not alone: what it remembers is not worth a try for a while.
+    // After a stale write the process acquires the lock for a while.
     await harness.started(engine, "chain");
     await harness.pass(5_000);
     expect(writes.slice(2).map(({ isLockFree, answer }) => [isLockFree, answer])).toEqual(
@@ -84,8 +84,8 @@ describe("a process that is alone with its runs", () => {
     );
   });
 
-  test("has waited since a result was first turned away, also where that comes through in a moment", async () => {
-    const { harness, engine, id, writes } = await atTheGate();
+  test("record the wait of a result that was refused before", async () => {
+    const { harness, engine, id, writes } = await openWithRunningStep();
     const found = harness.sim.net.store.load(JOBS, `${id}:b@1`);
     if (!found) throw new Error("no job");
     const busy = { count: 3, sinceMs: engine.world.clock.now() - 4_000, lastDelayMs: 500 };
@@ -95,8 +95,8 @@ describe("a process that is alone with its runs", () => {
     ]);
   });
 
-  test("acquires the lock of a run with children out: many results share it", async () => {
-    const { harness, engine, writes } = await alone();
+  test("are not used for a run with open children, whose results share the lock", async () => {
+    const { harness, engine, writes } = await openSingle();
     const id = await harness.started(engine, "fan", { input: { items: [1, 2, 3, 4, 5, 6] } });
     await harness.pass(5_000);
     expect(harness.runOf(id).state).toBe("SUCCEEDED");
@@ -104,15 +104,15 @@ describe("a process that is alone with its runs", () => {
     expect(writes.filter(({ isLockFree }) => isLockFree)).toEqual([]);
   });
 
-  test("acquires it where news comes each for itself, as at the founding", async () => {
-    const { harness, engine, open, asked, writes } = await alone({
+  test("are not used when results are not coalesced, as in the baseline profile", async () => {
+    const { harness, engine, open, acquirers, writes } = await openSingle({
       runLock: { ...defaultSettings().runLock, coalesce: false },
     });
     open();
     const id = await harness.started(engine, "chain");
     await harness.pass(5_000);
     expect(harness.runOf(id).state).toBe("SUCCEEDED");
-    expect(asked).toEqual(["c1", "c1", "c1"]);
+    expect(acquirers).toEqual(["c1", "c1", "c1"]);
     expect(writes.map(({ isLockFree }) => isLockFree)).toEqual([false, false, false]);
   });
 });
@@ -124,8 +124,8 @@ interface Write {
   readonly run: Run;
 }
 
-/** One control process that has had a run, so that fences are drawn; who asks for locks and writes runs from now on. */
-async function alone(settings: Partial<Settings> = {}) {
+/** One control process with reserved fences; records lock acquisitions and run writes from now on. */
+async function openSingle(settings: Partial<Settings> = {}) {
   const harness = new RunHarness(settings);
   const { engine } = await harness.control("c1");
   let open = () => {};
@@ -143,29 +143,29 @@ async function alone(settings: Partial<Settings> = {}) {
       if (table === RUNS.name && version !== 0)
         writes.push({ by: process.name, isLockFree, answer: kind, run: value as Run });
   };
-  const asked: string[] = [];
+  const acquirers: string[] = [];
   const acquire = net.locks.acquire.bind(net.locks);
   net.locks.acquire = (request) => {
-    asked.push(request.process.name);
+    acquirers.push(request.process.name);
     return acquire(request);
   };
-  return { harness, engine, open, asked, writes };
+  return { harness, engine, open, acquirers, writes };
 }
 
-/** The same with a run whose second step is at work until it is let through. */
-async function atTheGate() {
-  const scene = await alone();
-  const { harness, engine, writes } = scene;
+/** As `openSingle`, with a run whose second step is running until `open`. */
+async function openWithRunningStep() {
+  const single = await openSingle();
+  const { harness, engine, writes } = single;
   const id = await harness.started(engine, "chain");
   await harness.pass(1_000);
   expect(writes.splice(0).map(({ isLockFree, answer }) => [isLockFree, answer])).toEqual([[true, "committed"]]);
   const { locks } = harness.engine("other").world;
   const request = { key: runLockKey(id), org: "default", ttlMs: 30_000, waitMs: 0, owner: "other" };
-  const lockElsewhere = async (): Promise<LockLease> => leaseOf(await harness.run(locks.acquire(request)));
-  return { ...scene, id, lockElsewhere };
+  const lockFromOther = async (): Promise<LockLease> => leaseOf(await harness.run(locks.acquire(request)));
+  return { ...single, id, lockFromOther };
 }
 
-/** The steps whose ends were counted, each as often as it was. */
+/** The ids of the succeeded steps, one per event. */
 function endsOf({ lines }: Run): readonly string[] {
   return lines.flatMap(({ event, stepId }) => (event === "step_succeeded" && stepId ? [stepId] : []));
 }

@@ -24,38 +24,35 @@ const ITEMS = { items: Array.from({ length: COUNT }, (_, index) => index) };
 const STEP = { id: "one", steps: { a: { topic: "demo.gate" } } };
 
 describe("200 results of one run at once", () => {
-  test("in one process share few locks and few commits", async () => {
+  test("share few locks and few commits in one process", async () => {
     const { harness, taken, written } = await fanOut({ coalesce: true, processes: 1 });
     expect(taken.length).toBeLessThan(COUNT / 10);
     expect(written.length).toBeLessThan(COUNT / 10);
     expect(harness.sim.net.counting.counters.get("cordum_lock_busy_retries_total")).toBeUndefined();
   });
 
-  test("come each for itself where they are not coalesced, as at the founding", async () => {
+  test("acquire the lock one by one when not coalesced, as in the baseline profile", async () => {
     const { taken } = await fanOut({ coalesce: false, processes: 1 });
     expect(taken.length).toBeGreaterThanOrEqual(COUNT);
   });
 
-  test.each([true, false])(
-    "in three processes are each counted once, under rising fences (coalesce %s)",
-    async (coalesce) => {
-      const { written, taken } = await fanOut({ coalesce, processes: 3 });
-      const locks = written.map(({ lock }) => lock);
-      expect(new Set(locks.map((lock) => lock?.holder))).toEqual(new Set(["c1", "c2", "c3"]));
-      const fences = locks.map((lock) => lock?.fence ?? 0);
-      expect(fences).toEqual([...fences].sort((a, b) => a - b));
-      if (coalesce) expect(taken.length).toBeLessThan(COUNT / 2);
-    },
-  );
+  test.each([true, false])("count once each under rising fences in three processes (coalesce %s)", async (coalesce) => {
+    const { written, taken } = await fanOut({ coalesce, processes: 3 });
+    const locks = written.map(({ lock }) => lock);
+    expect(new Set(locks.map((lock) => lock?.holder))).toEqual(new Set(["c1", "c2", "c3"]));
+    const fences = locks.map((lock) => lock?.fence ?? 0);
+    expect(fences).toEqual([...fences].sort((a, b) => a - b));
+    if (coalesce) expect(taken.length).toBeLessThan(COUNT / 2);
+  });
 });
 
-describe("the holder has died", () => {
-  // 120 s of a busy lock are more deliveries than the broker gives to a message.
+describe("crashed lock holder", () => {
+  // 120 s of a busy lock take more deliveries than the broker's limit.
   test.each([30_000, 120_000])(
-    "L4: results wait %i ms for its TTL, none is lost, nobody else's wait",
+    "L4: results wait %i ms for its TTL without loss, and other runs are not delayed",
     async (ttlMs) => {
       const { harness, engine, id, release } = await oneStep();
-      await deadHolder(harness, id, ttlMs);
+      await lockFromCrashed(harness, id, ttlMs);
       const other = await harness.started(engine, "one");
       release();
       await harness.pass(ttlMs - 1_000);
@@ -68,9 +65,9 @@ describe("the holder has died", () => {
     },
   );
 
-  test("results that found the lock busy together come back each at its own time", async () => {
+  test("results that found the lock busy retry after different delays", async () => {
     const { harness, engine, id } = await oneStep();
-    await deadHolder(harness, id, 30_000);
+    await lockFromCrashed(harness, id, 30_000);
     const jobId = `${id}:a@1`;
     const found = harness.sim.net.store.load(JOBS, jobId);
     if (!found) throw new Error("no job");
@@ -79,7 +76,7 @@ describe("the holder has died", () => {
     const answers = await harness.run(Promise.allSettled(tries));
     const delays = answers.map((answer) => (answer.status === "rejected" ? retryDelay(answer.reason) : undefined));
     expect(new Set(delays).size).toBeGreaterThan(10);
-    // Each of them comes back, and each is counted.
+    // Each of them is retried and counted.
     expect(harness.sim.net.counting.counters.get("cordum_lock_busy_retries_total")).toBe(20);
     const [first] = answers;
     expect(first?.status === "rejected" && String(first.reason.message)).toMatch(/^run lock busy\b/);
@@ -87,49 +84,49 @@ describe("the holder has died", () => {
       expect([350, delayMs, 650]).toEqual([350, delayMs, 650].sort((a, b) => Number(a) - Number(b)));
   });
 
-  test("L18: a timer that comes while the lock is busy is not lost", async () => {
+  test("L18: a timer that fires while the lock is busy is not lost", async () => {
     const harness = new RunHarness();
     const { engine } = await harness.control("c1");
     await harness.apply(engine, { id: "wait", steps: { wait: { type: "delay", delay_sec: 2 } } });
     await harness.apply(engine, { id: "late", timeout_sec: 2, steps: { ask: { type: "approval" } } });
     const runs = [await harness.started(engine, "wait"), await harness.started(engine, "late")];
-    for (const id of runs) await deadHolder(harness, id, 30_000);
+    for (const id of runs) await lockFromCrashed(harness, id, 30_000);
     await harness.pass(20_000);
     expect(runs.map((id) => harness.runOf(id).state)).toEqual(["RUNNING", "RUNNING"]);
     await harness.pass(20_000);
     expect(runs.map((id) => harness.runOf(id).state)).toEqual(["SUCCEEDED", "TIMEOUT"]);
   });
 
-  test.each([null, "fixed:10ms"])("people wait 3 s, then are told that the lock is busy (polled: %s)", async (poll) => {
+  test.each([null, "fixed:10ms"])("API calls fail with lock_busy after 3 s (polled: %s)", async (poll) => {
     const { runLock } = defaultSettings();
     const gatewayPoll = poll === null ? null : parsePolicy(poll);
     const { harness, engine, id } = await oneStep({ runLock: { ...runLock, gatewayPoll } });
-    await deadHolder(harness, id, 30_000);
-    const beganMs = engine.world.clock.now();
-    const who = { org: "default", runId: id, by: "bob", why: "enough" };
+    await lockFromCrashed(harness, id, 30_000);
+    const startMs = engine.world.clock.now();
+    const control = { org: "default", runId: id, by: "bob", why: "enough" };
     const failed = await harness.run(
-      cancelRun(engine, who).then(
+      cancelRun(engine, control).then(
         () => null,
         (error: unknown) => error,
       ),
     );
     expect(intentOf(failed)).toMatchObject({ kind: "retry", retryClass: "lock_busy" });
-    const waitedMs = engine.world.clock.now() - beganMs;
+    const waitedMs = engine.world.clock.now() - startMs;
     expect(waitedMs).toBeGreaterThanOrEqual(2_980);
     expect(waitedMs).toBeLessThan(3_500);
     expect(harness.runOf(id).state).toBe("RUNNING");
     await harness.pass(30_000);
-    expect(await harness.run(cancelRun(engine, who))).toEqual({ kind: "moved", state: "CANCELLED" });
+    expect(await harness.run(cancelRun(engine, control))).toEqual({ kind: "moved", state: "CANCELLED" });
   });
 });
 
-test("L14: a holder that stood still beyond its TTL writes nothing, and its result is not lost", async () => {
+test("L14: a holder paused beyond its TTL writes nothing, and its result is not lost", async () => {
   const { harness, engine, id, release } = await oneStep({}, "c1");
   const { engine: other } = await harness.control("c2");
-  let still: Process | null = null;
+  let paused: Process | null = null;
   watchLock(harness, id, (process) => {
-    if (process.name !== "c1" || still) return;
-    still = process;
+    if (process.name !== "c1" || paused) return;
+    paused = process;
     process.pause();
   });
   const pausing = pauseRun(engine, { org: "default", runId: id, by: "alice", why: "wait" }).catch(
@@ -138,7 +135,7 @@ test("L14: a holder that stood still beyond its TTL writes nothing, and its resu
   await harness.pass(31_000);
   await harness.run(cancelRun(other, { org: "default", runId: id, by: "bob", why: "enough" }));
   const version = harness.sim.net.store.load(RUNS, id)?.version;
-  (still as Process | null)?.resume();
+  (paused as Process | null)?.resume();
   release();
   await harness.pass(60_000);
   await harness.run(pausing);
@@ -146,7 +143,7 @@ test("L14: a holder that stood still beyond its TTL writes nothing, and its resu
   expect(harness.sim.net.store.load(RUNS, id)?.version).toBe(version);
 });
 
-test("L19: wait, attempts and the success of the first retry are measured; the record says who held the lock", async () => {
+test("L19: records wait, attempts and first-retry success, and the holder on the run", async () => {
   const harness = new RunHarness();
   const { engine, recorded } = withRecordedMetrics(harness.engine("c1"));
   await harness.run(startControl(engine));
@@ -168,7 +165,7 @@ test("L19: wait, attempts and the success of the first retry are measured; the r
   expect(state).toBe("SUCCEEDED");
   expect(lock).toMatchObject({ holder: "c1", fence: harness.sim.net.store.fenceOf(RUNS.name, id) });
   expect(lock?.fence).toBeGreaterThan(held.lease.fence);
-  // The try that was turned away counts.
+  // The refused attempt counts.
   expect(lock?.attempts).toBe(2);
   expect(lock?.waitedMs).toBeGreaterThanOrEqual(350);
   expect(recorded.get("cordum_lock_busy_retries_total engine bounded")).toEqual([1]);
@@ -180,7 +177,7 @@ test("L19: wait, attempts and the success of the first retry are measured; the r
   expect(delayS).toBeLessThanOrEqual(0.65);
 });
 
-/** A run with 200 children that all end in one instant. Checks that each was counted once. */
+/** A run with 200 children that all end at the same time. Checks that each is counted once. */
 async function fanOut({ coalesce, processes }: { readonly coalesce: boolean; readonly processes: number }) {
   const harness = new RunHarness({ runLock: { ...defaultSettings().runLock, coalesce } });
   const { engine } = await harness.control("c1");
@@ -211,9 +208,9 @@ async function fanOut({ coalesce, processes }: { readonly coalesce: boolean; rea
   return { harness, taken, written };
 }
 
-/** A run whose one job is at work until released. */
+/** A run whose only job runs until `release`. */
 async function oneStep(settings: Partial<Settings> = {}, name = "c1") {
-  // Longer than any lock here is held: an attempt whose result waits for a lock does not count as lost meanwhile.
+  // Longer than any lock is held here, so that an attempt whose result waits is not lost.
   const harness = new RunHarness({ dispatch: { ...defaultSettings().dispatch, deadlineMs: 600_000 }, ...settings });
   const { engine } = await harness.control(name);
   let release = () => {};
@@ -225,25 +222,25 @@ async function oneStep(settings: Partial<Settings> = {}, name = "c1") {
   return { harness, engine, id, release };
 }
 
-async function deadHolder(harness: RunHarness, runId: string, ttlMs: number): Promise<void> {
+async function lockFromCrashed(harness: RunHarness, runId: string, ttlMs: number): Promise<void> {
   const name = `dead-${runId}`;
   const { locks } = harness.engine(name).world;
   await harness.run(locks.acquire({ key: runLockKey(runId), org: "default", ttlMs, waitMs: 0, owner: name }));
   harness.crash(name);
 }
 
-/** Who asks for the lock of a run, from now on. */
-function watchLock(harness: RunHarness, runId: string, onAsk: (process: Process) => void = () => {}): string[] {
+/** Records which processes acquire the lock of a run, from now on. */
+function watchLock(harness: RunHarness, runId: string, onAcquire: (process: Process) => void = () => {}): string[] {
   const { locks } = harness.sim.net;
   const acquire = locks.acquire.bind(locks);
-  const asked: string[] = [];
+  const acquirers: string[] = [];
   locks.acquire = (request) => {
     const answer = acquire(request);
     if (request.key === runLockKey(runId)) {
-      asked.push(request.process.name);
-      onAsk(request.process);
+      acquirers.push(request.process.name);
+      onAcquire(request.process);
     }
     return answer;
   };
-  return asked;
+  return acquirers;
 }

@@ -22,7 +22,7 @@ import { Harness } from "../harness.ts";
 const ORG = "acme";
 const documentOf = (topic: string, id = "w") => ({ id, name: "N", steps: { a: { topic } } });
 
-function opened() {
+function openWorkflows() {
   const harness = new Harness();
   const engine = harness.engine("p");
   const apply = (document: unknown, by = "me") => harness.run(applyWorkflow(engine, { org: ORG, by, document }));
@@ -39,21 +39,21 @@ function opened() {
 }
 
 describe("applying a workflow", () => {
-  test("makes a version, a head that names it, and a line in the audit log", async () => {
-    const { harness, engine, apply, load, head } = opened();
+  test("creates a version, its head and an audit line", async () => {
+    const { harness, engine, apply, load, head } = openWorkflows();
     expect(await apply(documentOf("x"))).toEqual({ kind: "applied", id: "w", version: 1, isNew: true });
     expect(await load()).toMatchObject({ id: "w", org: ORG, version: 1, createdBy: "me", document: documentOf("x") });
     expect(await head()).toMatchObject({ version: 1, name: "N" });
     const listed = await harness.run(engine.world.store.list(WORKFLOW_HEADS, { index: workflowsOf(ORG), limit: 9 }));
     expect(listed.items).toHaveLength(1);
-    const noted = await harness.run(engine.world.store.list(AUDIT_PENDING, { index: pendingAuditOf(ORG), limit: 9 }));
-    expect(noted.items.flatMap(({ value }) => value.lines)).toMatchObject([
+    const audited = await harness.run(engine.world.store.list(AUDIT_PENDING, { index: pendingAuditOf(ORG), limit: 9 }));
+    expect(audited.items.flatMap(({ value }) => value.lines)).toMatchObject([
       { kind: "workflow", who: "me", what: "applied", facts: { workflow: "w", version: 1 } },
     ]);
   });
 
-  test("the same again, in whatever order and in YAML, is no new version; another one is", async () => {
-    const { harness, engine, apply, versions } = opened();
+  test("creates a version only when the content changed, whatever its order and format", async () => {
+    const { harness, engine, apply, versions } = openWorkflows();
     await apply(documentOf("x"));
     const text = "# the same\nsteps: {a: {topic: x}}\nname: N\nid: w\n";
     expect(await harness.run(applyWorkflow(engine, { org: ORG, by: "me", source: { text, file: "w.yaml" } }))).toEqual({
@@ -67,8 +67,8 @@ describe("applying a workflow", () => {
     expect(await versions()).toEqual([3, 2, 1]);
   });
 
-  test("a version never changes, and each org has its own", async () => {
-    const { harness, engine, apply, load } = opened();
+  test("never changes a version, and versions are scoped to the tenant", async () => {
+    const { harness, engine, apply, load } = openWorkflows();
     await apply(documentOf("x"));
     const first = await load(1);
     await apply(documentOf("y"));
@@ -83,8 +83,8 @@ describe("applying a workflow", () => {
     });
   });
 
-  test("with mistakes it is refused with all of them, and changes nothing", async () => {
-    const { harness, engine, apply, head } = opened();
+  test("reports every problem of an invalid document and changes nothing", async () => {
+    const { harness, engine, apply, head } = openWorkflows();
     const problems = [
       "nam: unknown key; did you mean `name`?",
       "steps.a: missing `topic`: the topic its job is sent to",
@@ -98,24 +98,24 @@ describe("applying a workflow", () => {
     expect(await head()).toBeUndefined();
   });
 
-  test("by many at the same time: each new one has its own number, without gaps", async () => {
-    const { harness, engine, versions } = opened();
+  test("concurrent changes get consecutive versions", async () => {
+    const { harness, engine, versions } = openWorkflows();
     const other = harness.engine("q");
-    const wishes = Array.from({ length: 6 }, (_, at) =>
+    const requests = Array.from({ length: 6 }, (_, at) =>
       applyWorkflow(at % 2 === 0 ? engine : other, { org: ORG, by: "me", document: documentOf(`t${at}`) }),
     );
-    const applied = await harness.run(Promise.all(wishes));
+    const applied = await harness.run(Promise.all(requests));
     const numbers = applied.map((one) => (one.kind === "applied" && one.isNew ? one.version : 0));
     expect([...numbers].sort()).toEqual([1, 2, 3, 4, 5, 6]);
     expect(await versions()).toEqual([6, 5, 4, 3, 2, 1]);
   });
 
-  test("the same by many at the same time is one version", async () => {
-    const { harness, engine, versions } = opened();
-    const wishes = [engine, harness.engine("q")].map((one) =>
+  test("concurrent identical documents create one version", async () => {
+    const { harness, engine, versions } = openWorkflows();
+    const requests = [engine, harness.engine("q")].map((one) =>
       applyWorkflow(one, { org: ORG, by: "me", document: documentOf("x") }),
     );
-    const applied = await harness.run(Promise.all(wishes));
+    const applied = await harness.run(Promise.all(requests));
     expect(applied.filter((one) => one.kind === "applied" && one.isNew)).toHaveLength(1);
     expect(await versions()).toEqual([1]);
   });
@@ -124,37 +124,37 @@ describe("applying a workflow", () => {
 describe("deleting a workflow", () => {
   const due = ({ value }: { value: WorkflowHead }) => ({ dueMs: value.dueMs ?? 0 });
 
-  async function wakeHead(harness: Harness, engine: Engine): Promise<void> {
+  async function runHeadTimer(harness: Harness, engine: Engine): Promise<void> {
     const found = (await harness.run(
       engine.world.store.load(WORKFLOW_HEADS, headKey(ORG, "w")),
     )) as Versioned<WorkflowHead>;
     await harness.run(onDue(engine, { ...found, ...due(found), table: WORKFLOW_HEADS.name }));
   }
 
-  test("takes it off the lists at once; a version that is named is still found", async () => {
-    const { harness, engine, apply, remove, load } = opened();
+  test("removes it from the lists; its versions can still be loaded", async () => {
+    const { harness, engine, apply, remove, load } = openWorkflows();
     await apply(documentOf("x"));
     expect(await remove()).toEqual({ kind: "deleted" });
     expect(await remove()).toEqual({ kind: "not_found" });
-    expect(await remove("nobody")).toEqual({ kind: "not_found" });
+    expect(await remove("unknown")).toEqual({ kind: "not_found" });
     expect(await load()).toBeNull();
     expect((await load(1))?.version).toBe(1);
     const listed = await harness.run(engine.world.store.list(WORKFLOW_HEADS, { index: workflowsOf(ORG), limit: 9 }));
     expect(listed.items).toEqual([]);
   });
 
-  test("and applying it again goes on counting, also the very same", async () => {
-    const { harness, engine, apply, remove, head } = opened();
+  test("applying it again continues its versions, also with the same content", async () => {
+    const { harness, engine, apply, remove, head } = openWorkflows();
     await apply(documentOf("x"));
     await remove();
     expect(await apply(documentOf("x"))).toMatchObject({ version: 2, isNew: true });
     expect(await head()).not.toHaveProperty("deletedMs");
-    await wakeHead(harness, engine);
+    await runHeadTimer(harness, engine);
     expect(await head()).toMatchObject({ version: 2 });
   });
 
-  test("everything leaves when no run names it any more", async () => {
-    const { harness, engine, apply, remove, head, versions } = opened();
+  test("removes all versions once no run uses them", async () => {
+    const { harness, engine, apply, remove, head, versions } = openWorkflows();
     for (let at = 0; at < 40; at++) await apply(documentOf(`t${at}`));
     await remove();
     const { store } = engine.world;
@@ -163,13 +163,13 @@ describe("deleting a workflow", () => {
     await harness.run(store.commit({ ...change, puts: [put(RUNS, "r", null, run)] }));
     const before = (await head())?.dueMs ?? 0;
     await harness.pass(1_000);
-    await wakeHead(harness, engine);
+    await runHeadTimer(harness, engine);
     expect((await head())?.dueMs).toBeGreaterThan(before);
     expect(await versions()).toHaveLength(40);
     const found = await harness.run(store.load(RUNS, "r"));
     await harness.run(store.commit({ ...change, puts: [put(RUNS, "r", found, null)] }));
-    // Some at a time.
-    while (await head()) await wakeHead(harness, engine);
+    // In batches.
+    while (await head()) await runHeadTimer(harness, engine);
     expect(await versions()).toEqual([]);
     expect(await harness.run(planOf(engine, ORG, "w", 40))).toBeNull();
     expect(await apply(documentOf("x"))).toMatchObject({ version: 1 });
@@ -177,8 +177,8 @@ describe("deleting a workflow", () => {
 });
 
 describe("plans", () => {
-  test("are compiled once, and looked at again after a while", async () => {
-    const { harness, engine, apply } = opened();
+  test("are compiled once and confirmed after a while", async () => {
+    const { harness, engine, apply } = openWorkflows();
     await apply(documentOf("x"));
     let loads = 0;
     const store = around(engine.world.store, {
@@ -197,8 +197,8 @@ describe("plans", () => {
     expect(loads).toBe(2);
   });
 
-  test("of a workflow that was removed and made anew are not those from before", async () => {
-    const { harness, engine, apply } = opened();
+  test("of a replaced workflow are dropped from the cache", async () => {
+    const { harness, engine, apply } = openWorkflows();
     await apply(documentOf("x"));
     const plans = new PlanCache();
     const record = { hash: "h1", document: {} } as WorkflowVersion;
@@ -219,8 +219,8 @@ describe("plans", () => {
     expect(plans.count).toBeLessThan(9);
   });
 
-  test("of a definition that is no longer understood are refused loudly", async () => {
-    const { harness, engine } = opened();
+  test("of an unsupported definition are rejected", async () => {
+    const { harness, engine } = openWorkflows();
     const version = { id: "w", org: ORG, version: 1, hash: "h", createdMs: 0, createdBy: null, document: { id: "w" } };
     const puts = [put(WORKFLOW_VERSIONS, "acme/w@1", null, version)];
     await harness.run(engine.world.store.commit({ org: ORG, atMs: 0, guards: [], sends: [], watch: [], puts }));

@@ -8,10 +8,10 @@ import { type ApproveOutcome, approve, reject } from "../../../src/engine/safety
 import { auditLines } from "../audit/audit-lines.ts";
 import { Harness, idOf } from "../harness.ts";
 
-/** `ask.*` needs a human; everything else is allowed. `snapshot` can be changed while it runs. */
-class Office {
+/** `ask.*` requires approval; everything else is allowed. `snapshot` and `effect` may be changed during a test. */
+class ApprovalScenario {
   readonly harness = new Harness({ approval: { ...defaultSettings().approval, expiresMs: 3_600_000 } });
-  readonly worked: string[] = [];
+  readonly ran: string[] = [];
   snapshot = "s1";
   effect: Decision["effect"] = "require_approval";
 
@@ -28,7 +28,7 @@ class Office {
 
   async open(safety: "local" | "remote" = "local"): Promise<Engine> {
     const { engine } = await this.harness.control("c1", safety);
-    await this.harness.worker("w1", ["ask.pay"], async (item) => this.worked.push(item.jobId));
+    await this.harness.worker("w1", ["ask.pay"], async (item) => this.ran.push(item.jobId));
     return engine;
   }
 
@@ -40,8 +40,8 @@ class Office {
     return id;
   }
 
-  approve(engine: Engine, jobId: string, by = "alice", more: object = {}): Promise<ApproveOutcome> {
-    return this.harness.run(approve(engine, { org: "default", jobId, by, ...more }));
+  approve(engine: Engine, jobId: string, by = "alice", overrides: object = {}): Promise<ApproveOutcome> {
+    return this.harness.run(approve(engine, { org: "default", jobId, by, ...overrides }));
   }
 
   lines(engine: Engine): Promise<readonly string[]> {
@@ -49,44 +49,44 @@ class Office {
   }
 }
 
-describe("a job that a human must decide about", () => {
+describe("a job that requires approval", () => {
   test.each(["local", "remote"] as const)("waits, is approved once, and runs; kernel %s", async (safety) => {
-    const office = new Office();
-    const engine = await office.open(safety);
-    const id = await office.submit(engine);
-    await office.harness.pass(60_000);
-    expect(await office.harness.job(id)).toMatchObject({
+    const scenario = new ApprovalScenario();
+    const engine = await scenario.open(safety);
+    const id = await scenario.submit(engine);
+    await scenario.harness.pass(60_000);
+    expect(await scenario.harness.job(id)).toMatchObject({
       state: "APPROVAL_REQUIRED",
       approval: { snapshot: "s1", ruleId: "look-twice", bySubmitter: false },
     });
-    expect(office.worked).toEqual([]);
-    expect(await office.approve(engine, id)).toMatchObject({ kind: "approved" });
-    await office.harness.pass(1_000);
-    expect(office.worked).toEqual([id]);
-    expect(await office.harness.job(id)).toMatchObject({ state: "SUCCEEDED", approval: { decidedBy: "alice" } });
-    expect(await office.approve(engine, id)).toEqual({ kind: "not_waiting", state: "SUCCEEDED" });
+    expect(scenario.ran).toEqual([]);
+    expect(await scenario.approve(engine, id)).toMatchObject({ kind: "approved" });
+    await scenario.harness.pass(1_000);
+    expect(scenario.ran).toEqual([id]);
+    expect(await scenario.harness.job(id)).toMatchObject({ state: "SUCCEEDED", approval: { decidedBy: "alice" } });
+    expect(await scenario.approve(engine, id)).toEqual({ kind: "not_waiting", state: "SUCCEEDED" });
   });
 
-  test("its approval is in the audit log, in the very commit", async () => {
-    const office = new Office();
-    const engine = await office.open();
-    const id = await office.submit(engine);
+  test("is audited in the commit of its approval", async () => {
+    const scenario = new ApprovalScenario();
+    const engine = await scenario.open();
+    const id = await scenario.submit(engine);
     let tables: string[] = [];
-    office.harness.sim.net.onCommit = (_, change) => {
+    scenario.harness.sim.net.onCommit = (_, change) => {
       if (change.puts.some((put) => put.table === JOBS.name && (put.value as { state: string }).state === "DISPATCHED"))
         tables = change.puts.map((put) => put.table);
     };
-    await office.approve(engine, id);
+    await scenario.approve(engine, id);
     expect(tables.sort()).toEqual(["audit_pending", "job"]);
   });
 
-  test("two approvals and a refusal at once, from three processes: exactly one counts", async () => {
-    const office = new Office();
-    const engine = await office.open();
-    const others = [office.harness.engine("g1"), office.harness.engine("g2")] as const;
-    const id = await office.submit(engine);
+  test("of concurrent approvals and rejections exactly one counts", async () => {
+    const scenario = new ApprovalScenario();
+    const engine = await scenario.open();
+    const others = [scenario.harness.engine("g1"), scenario.harness.engine("g2")] as const;
+    const id = await scenario.submit(engine);
     const request = { org: "default", jobId: id };
-    const answers = await office.harness.run(
+    const answers = await scenario.harness.run(
       Promise.all([
         approve(engine, { ...request, by: "alice" }),
         approve(others[0], { ...request, by: "bob" }),
@@ -96,164 +96,166 @@ describe("a job that a human must decide about", () => {
     const counted = answers.filter(({ kind }) => kind === "approved" || kind === "rejected");
     expect(counted.length).toBe(1);
     expect(answers.filter(({ kind }) => kind === "not_waiting").length).toBe(2);
-    await office.harness.pass(5_000);
-    expect(office.worked.length).toBeLessThanOrEqual(1);
+    await scenario.harness.pass(5_000);
+    expect(scenario.ran.length).toBeLessThanOrEqual(1);
   });
 
-  test("is not its submitter's to approve, nor another tenant's to see", async () => {
-    const office = new Office();
-    const engine = await office.open();
-    const id = await office.submit(engine);
-    expect(await office.approve(engine, id, "sam")).toEqual({ kind: "own_job" });
-    expect(await office.approve(engine, id, "eve", { org: "evil" })).toEqual({ kind: "not_found" });
-    expect(await office.harness.job(id)).toMatchObject({ state: "APPROVAL_REQUIRED" });
-    expect(await office.lines(engine)).toEqual([]);
+  test("cannot be approved by its submitter or seen by another tenant", async () => {
+    const scenario = new ApprovalScenario();
+    const engine = await scenario.open();
+    const id = await scenario.submit(engine);
+    expect(await scenario.approve(engine, id, "sam")).toEqual({ kind: "own_job" });
+    expect(await scenario.approve(engine, id, "eve", { org: "evil" })).toEqual({ kind: "not_found" });
+    expect(await scenario.harness.job(id)).toMatchObject({ state: "APPROVAL_REQUIRED" });
+    expect(await scenario.lines(engine)).toEqual([]);
   });
 
-  test("ends as TIMEOUT with a dead letter when nobody comes, and an approval after that says so", async () => {
-    const office = new Office();
-    const engine = await office.open();
-    const id = await office.submit(engine);
-    const { expiresMs = 0 } = (await office.harness.job(id)).approval ?? {};
-    await office.harness.pass(expiresMs - engine.world.clock.now() - 1_000);
-    expect((await office.harness.job(id)).state).toBe("APPROVAL_REQUIRED");
-    await office.harness.pass(3_000);
-    expect(await office.harness.job(id)).toMatchObject({ state: "TIMEOUT", error: { name: "ApprovalExpired" } });
-    expect(await office.harness.run(engine.world.store.load(DEAD_LETTERS, id))).not.toBeNull();
-    expect(await office.approve(engine, id)).toEqual({ kind: "not_waiting", state: "TIMEOUT" });
-    expect((await office.harness.run(engine.world.store.counts(APPROVALS_GROUP, 9))).size).toBe(0);
+  test("expires as TIMEOUT with a dead letter, and cannot be approved afterwards", async () => {
+    const scenario = new ApprovalScenario();
+    const engine = await scenario.open();
+    const id = await scenario.submit(engine);
+    const { expiresMs = 0 } = (await scenario.harness.job(id)).approval ?? {};
+    await scenario.harness.pass(expiresMs - engine.world.clock.now() - 1_000);
+    expect((await scenario.harness.job(id)).state).toBe("APPROVAL_REQUIRED");
+    await scenario.harness.pass(3_000);
+    expect(await scenario.harness.job(id)).toMatchObject({ state: "TIMEOUT", error: { name: "ApprovalExpired" } });
+    expect(await scenario.harness.run(engine.world.store.load(DEAD_LETTERS, id))).not.toBeNull();
+    expect(await scenario.approve(engine, id)).toEqual({ kind: "not_waiting", state: "TIMEOUT" });
+    expect((await scenario.harness.run(engine.world.store.counts(APPROVALS_GROUP, 9))).size).toBe(0);
   });
 
-  test("an approval that comes a moment too late, before any sweep, ends it as expired", async () => {
-    const office = new Office();
-    const engine = office.harness.engine("gateway"); // Nobody sweeps.
-    const id = await office.submit(engine);
-    const { expiresMs = 0 } = (await office.harness.job(id)).approval ?? {};
-    await office.harness.pass(expiresMs - engine.world.clock.now());
-    expect(await office.approve(engine, id)).toEqual({ kind: "expired" });
-    expect((await office.harness.job(id)).state).toBe("TIMEOUT");
+  test("an approval after the expiry, before any sweep, expires the job", async () => {
+    const scenario = new ApprovalScenario();
+    const engine = scenario.harness.engine("gateway"); // Without a sweeper.
+    const id = await scenario.submit(engine);
+    const { expiresMs = 0 } = (await scenario.harness.job(id)).approval ?? {};
+    await scenario.harness.pass(expiresMs - engine.world.clock.now());
+    expect(await scenario.approve(engine, id)).toEqual({ kind: "expired" });
+    expect((await scenario.harness.job(id)).state).toBe("TIMEOUT");
   });
 
-  test("a refusal ends it as DENIED with the reason, and no worker sees it", async () => {
-    const office = new Office();
-    const engine = await office.open();
-    const id = await office.submit(engine);
-    const refused = await office.harness.run(
+  test("a rejection ends it as DENIED with the reason", async () => {
+    const scenario = new ApprovalScenario();
+    const engine = await scenario.open();
+    const id = await scenario.submit(engine);
+    const refused = await scenario.harness.run(
       reject(engine, { org: "default", jobId: id, by: "alice", why: "too much" }),
     );
     expect(refused).toEqual({ kind: "rejected", state: "DENIED" });
-    await office.harness.pass(5_000);
-    expect(await office.harness.job(id)).toMatchObject({ state: "DENIED", error: { message: "too much" } });
-    expect(office.worked).toEqual([]);
-    expect(await office.lines(engine)).toEqual(["alice rejected"]);
+    await scenario.harness.pass(5_000);
+    expect(await scenario.harness.job(id)).toMatchObject({ state: "DENIED", error: { message: "too much" } });
+    expect(scenario.ran).toEqual([]);
+    expect(await scenario.lines(engine)).toEqual(["alice rejected"]);
   });
 });
 
-describe("L34: an approval of something else is void, and says so", () => {
-  test("the policy has changed: the job is decided on anew, in the same commit, and asks again", async () => {
-    const office = new Office();
-    const engine = await office.open();
-    const id = await office.submit(engine);
-    office.snapshot = "s2";
-    const answer = await office.approve(engine, id);
+describe("L34: an outdated approval is void", () => {
+  test("a changed policy decides again in the same commit and requires approval again", async () => {
+    const scenario = new ApprovalScenario();
+    const engine = await scenario.open();
+    const id = await scenario.submit(engine);
+    scenario.snapshot = "s2";
+    const answer = await scenario.approve(engine, id);
     expect(answer).toEqual({
       kind: "void",
       state: "APPROVAL_REQUIRED",
       why: "the policy has changed since the approval was requested",
     });
-    expect(await office.harness.job(id)).toMatchObject({ approval: { snapshot: "s2" }, safety: { snapshot: "s2" } });
-    expect(office.worked).toEqual([]);
-    expect(await office.lines(engine)).toEqual(["alice void"]);
-    expect(await office.approve(engine, id)).toMatchObject({ kind: "approved" });
+    expect(await scenario.harness.job(id)).toMatchObject({ approval: { snapshot: "s2" }, safety: { snapshot: "s2" } });
+    expect(scenario.ran).toEqual([]);
+    expect(await scenario.lines(engine)).toEqual(["alice void"]);
+    expect(await scenario.approve(engine, id)).toMatchObject({ kind: "approved" });
   });
 
   test.each([
     ["deny", "DENIED"],
     ["allow", "DISPATCHED"],
-  ] as const)("the new policy says %s: that is what happens", async (effect, state) => {
-    const office = new Office();
-    const engine = await office.open();
-    const id = await office.submit(engine);
-    Object.assign(office, { snapshot: "s2", effect });
-    expect(await office.approve(engine, id)).toMatchObject({ kind: "void", state });
+  ] as const)("a changed policy that says %s takes effect", async (effect, state) => {
+    const scenario = new ApprovalScenario();
+    const engine = await scenario.open();
+    const id = await scenario.submit(engine);
+    Object.assign(scenario, { snapshot: "s2", effect });
+    expect(await scenario.approve(engine, id)).toMatchObject({ kind: "void", state });
   });
 
-  test("the input was overwritten where the client keeps it: neither approved nor worked on", async () => {
-    const office = new Office();
-    const { engine } = await office.harness.control("c1");
+  test("a changed input is neither approved nor run", async () => {
+    const scenario = new ApprovalScenario();
+    const { engine } = await scenario.harness.control("c1");
     const bytes = (usd: number) => new TextEncoder().encode(JSON.stringify({ usd }));
     const untilMs = engine.world.clock.now() + 1e9;
     const { blobs } = engine.world;
-    await office.harness.run(blobs.put("ctx:j1", bytes(1), untilMs));
-    await office.submit(engine, { jobId: "j1", inputPtr: "ctx:j1", input: undefined });
-    await office.harness.run(blobs.put("ctx:j1", bytes(82_000), untilMs));
+    await scenario.harness.run(blobs.put("ctx:j1", bytes(1), untilMs));
+    await scenario.submit(engine, { jobId: "j1", inputPtr: "ctx:j1", input: undefined });
+    await scenario.harness.run(blobs.put("ctx:j1", bytes(82_000), untilMs));
     let paid: unknown;
-    await office.harness.worker("w2", ["ask.pay"], async (item) => {
+    await scenario.harness.worker("w2", ["ask.pay"], async (item) => {
       paid = item.input;
     });
-    // What was asked about is a copy that the client cannot reach: that one is approved, and worked on.
-    const { input } = await office.harness.job("j1");
+    // The approval covers a copy that the client cannot change.
+    const { input } = await scenario.harness.job("j1");
     expect(input).toMatchObject({ kind: "pointer", sha256: expect.stringMatching(/^[0-9a-f]{64}$/) });
     expect(input.kind === "pointer" && input.ptr).not.toBe("ctx:j1");
-    // And if somebody reaches it all the same, the approval is void.
+    // A change of that copy voids the approval.
     const ptr = input.kind === "pointer" ? input.ptr : "";
-    await office.harness.run(blobs.put(ptr, bytes(5), untilMs));
-    expect(await office.approve(engine, "j1")).toMatchObject({
+    await scenario.harness.run(blobs.put(ptr, bytes(5), untilMs));
+    expect(await scenario.approve(engine, "j1")).toMatchObject({
       kind: "void",
       state: "APPROVAL_REQUIRED",
       why: "the job has changed since the approval was requested",
     });
-    expect(await office.approve(engine, "j1")).toMatchObject({ kind: "approved" });
-    await office.harness.pass(2_000);
+    expect(await scenario.approve(engine, "j1")).toMatchObject({ kind: "approved" });
+    await scenario.harness.pass(2_000);
     expect(paid).toEqual({ usd: 5 });
   });
 
-  test("an input that was not there when it was asked for was looked at by nobody", async () => {
-    const office = new Office();
-    const engine = await office.open();
-    await office.submit(engine, { jobId: "j1", inputPtr: "ctx:j1", input: undefined });
-    expect(await office.approve(engine, "j1")).toEqual({ kind: "input_gone", ptr: "ctx:j1" });
+  test("an input that was missing when the approval was requested voids it", async () => {
+    const scenario = new ApprovalScenario();
+    const engine = await scenario.open();
+    await scenario.submit(engine, { jobId: "j1", inputPtr: "ctx:j1", input: undefined });
+    expect(await scenario.approve(engine, "j1")).toEqual({ kind: "input_gone", ptr: "ctx:j1" });
     const late = new TextEncoder().encode("{}");
-    await office.harness.run(engine.world.blobs.put("ctx:j1", late, engine.world.clock.now() + 1e9));
-    expect(await office.approve(engine, "j1")).toMatchObject({ kind: "void", state: "APPROVAL_REQUIRED" });
-    expect(await office.approve(engine, "j1")).toMatchObject({ kind: "approved" });
+    await scenario.harness.run(engine.world.blobs.put("ctx:j1", late, engine.world.clock.now() + 1e9));
+    expect(await scenario.approve(engine, "j1")).toMatchObject({ kind: "void", state: "APPROVAL_REQUIRED" });
+    expect(await scenario.approve(engine, "j1")).toMatchObject({ kind: "approved" });
   });
 
-  test("the approver looked at another hash or policy: nothing happens", async () => {
-    const office = new Office();
-    const engine = await office.open();
-    const id = await office.submit(engine);
-    expect(await office.approve(engine, id, "alice", { seen: { jobHash: "other" } })).toMatchObject({
+  test("an approval for another hash or policy is refused", async () => {
+    const scenario = new ApprovalScenario();
+    const engine = await scenario.open();
+    const id = await scenario.submit(engine);
+    expect(await scenario.approve(engine, id, "alice", { seen: { jobHash: "other" } })).toMatchObject({
       kind: "mistaken",
     });
-    expect(await office.approve(engine, id, "alice", { seen: { snapshot: "s0" } })).toMatchObject({ kind: "mistaken" });
-    expect((await office.harness.job(id)).history.map(({ event }) => event)).toEqual(["approval_required"]);
-    const { jobHash = "", snapshot = "" } = (await office.harness.job(id)).approval ?? {};
+    expect(await scenario.approve(engine, id, "alice", { seen: { snapshot: "s0" } })).toMatchObject({
+      kind: "mistaken",
+    });
+    expect((await scenario.harness.job(id)).history.map(({ event }) => event)).toEqual(["approval_required"]);
+    const { jobHash = "", snapshot = "" } = (await scenario.harness.job(id)).approval ?? {};
     const right = { seen: { jobHash, snapshot } };
-    expect(await office.approve(engine, id, "alice", right)).toMatchObject({ kind: "approved" });
+    expect(await scenario.approve(engine, id, "alice", right)).toMatchObject({ kind: "approved" });
   });
 
-  test("a kernel that does not answer changes nothing", async () => {
-    const office = new Office();
-    const engine = await office.open("remote");
-    const id = await office.submit(engine);
-    office.harness.kernel.health = "refuses";
-    expect(await office.approve(engine, id)).toMatchObject({ kind: "unavailable" });
-    expect(await office.harness.job(id)).toMatchObject({ state: "APPROVAL_REQUIRED" });
-    office.harness.kernel.health = "up";
-    expect(await office.approve(engine, id)).toMatchObject({ kind: "approved" });
+  test("an unavailable kernel changes nothing", async () => {
+    const scenario = new ApprovalScenario();
+    const engine = await scenario.open("remote");
+    const id = await scenario.submit(engine);
+    scenario.harness.kernel.health = "refuses";
+    expect(await scenario.approve(engine, id)).toMatchObject({ kind: "unavailable" });
+    expect(await scenario.harness.job(id)).toMatchObject({ state: "APPROVAL_REQUIRED" });
+    scenario.harness.kernel.health = "up";
+    expect(await scenario.approve(engine, id)).toMatchObject({ kind: "approved" });
   });
 });
 
-test("approved jobs keep to the window of their topic", async () => {
-  const office = new Office();
-  const { harness } = office;
+test("approved jobs respect the dispatch window of their topic", async () => {
+  const scenario = new ApprovalScenario();
+  const { harness } = scenario;
   Object.assign(harness.settings, { dispatch: { ...harness.settings.dispatch, windowMax: 1 } });
   const { engine } = await harness.control("c1");
   await harness.worker("w1", ["ask.pay"], () => new Promise(() => {}));
-  const ids = [await office.submit(engine), await office.submit(engine)];
+  const ids = [await scenario.submit(engine), await scenario.submit(engine)];
   const states = [];
-  for (const id of ids) states.push(await office.approve(engine, id));
+  for (const id of ids) states.push(await scenario.approve(engine, id));
   expect(states).toEqual([
     { kind: "approved", state: "DISPATCHED" },
     { kind: "approved", state: "SCHEDULED" },

@@ -8,76 +8,79 @@ import { CheckPacer, EASE_MS, WAITING_MAX } from "../../../src/engine/safety/che
 import { openBench } from "../../sim/harness.ts";
 import { Harness } from "../harness.ts";
 
-/** Those who come at these times, in a process that stands still now and then; when each of them went. */
-async function play(comeAfterMs: readonly number[], halts: readonly { fromMs: number; lastsMs: number }[] = []) {
-  const bench = openBench();
-  const { process, world } = bench.enter("p");
+/** Passes checks at the given times through a process with pauses; returns when each was released. */
+async function releaseTimes(
+  arrivalsMs: readonly number[],
+  pauses: readonly { fromMs: number; lastsMs: number }[] = [],
+) {
+  const sim = openBench();
+  const { process, world } = sim.enter("p");
   const startMs = world.clock.now();
   const checkPacer = new CheckPacer();
-  const went: { who: number; atMs: number }[] = [];
-  for (const [who, comeMs] of comeAfterMs.entries()) {
-    world.clock.after(comeMs, () => {
-      void checkPacer.pass(world.clock).then(() => went.push({ who, atMs: world.clock.now() - startMs }));
+  const released: { index: number; atMs: number }[] = [];
+  for (const [index, arrivalMs] of arrivalsMs.entries()) {
+    world.clock.after(arrivalMs, () => {
+      void checkPacer.pass(world.clock).then(() => released.push({ index, atMs: world.clock.now() - startMs }));
     });
   }
-  for (const { fromMs, lastsMs } of halts) {
-    bench.net.timeline.after(fromMs, () => process.pause());
-    bench.net.timeline.after(fromMs + lastsMs, () => process.resume());
+  for (const { fromMs, lastsMs } of pauses) {
+    sim.net.timeline.after(fromMs, () => process.pause());
+    sim.net.timeline.after(fromMs + lastsMs, () => process.resume());
   }
-  await bench.pass(60_000);
-  return went;
+  await sim.pass(60_000);
+  return released;
 }
 
 const every = (gapMs: number, count: number): number[] => Array.from({ length: count }, (_, index) => index * gapMs);
 
-/** The most that went within so long. */
-function densest(timesMs: readonly number[], withinMs: number): number {
+/** The highest number of times within any window of `withinMs`. */
+function maxWithin(timesMs: readonly number[], withinMs: number): number {
   const sorted = timesMs.toSorted((a, b) => a - b);
   return Math.max(
     ...sorted.map((fromMs) => sorted.filter((atMs) => atMs >= fromMs && atMs < fromMs + withinMs).length),
   );
 }
 
-describe("those that come back to a kernel", () => {
-  test("go at once when they come alone", async () => {
+describe("check pacer", () => {
+  test("releases single checks at once", async () => {
     const times = every(EASE_MS + 1, 20);
-    expect((await play(times)).map(({ atMs }) => atMs)).toEqual(times);
+    expect((await releaseTimes(times)).map(({ atMs }) => atMs)).toEqual(times);
   });
 
-  test("wait about as long as it takes to even them out, when they come in a stream", async () => {
-    const went = await play(every(10, 1_000));
-    const delays = went.slice(200).map(({ who, atMs }) => atMs - who * 10);
+  test("delays a steady stream by about the smoothing time", async () => {
+    const released = await releaseTimes(every(10, 1_000));
+    const delays = released.slice(200).map(({ index, atMs }) => atMs - index * 10);
     const mean = delays.reduce((sum, delayMs) => sum + delayMs, 0) / delays.length;
     expect(mean).toBeGreaterThan(EASE_MS / 2);
     expect(mean).toBeLessThan(EASE_MS * 1.5);
   });
 
-  test("stay apart when the process stood still", async () => {
-    const went = await play(every(10, 500), [{ fromMs: 1_000, lastsMs: 200 }]);
-    expect(went).toHaveLength(500);
-    // Four within 40 ms were meant; all at once they would be 24.
+  test("keeps checks apart after the process was paused", async () => {
+    const released = await releaseTimes(every(10, 500), [{ fromMs: 1_000, lastsMs: 200 }]);
+    expect(released).toHaveLength(500);
+    // 4 within 40 ms by schedule; 24 if released at once.
     expect(
-      densest(
-        went.map(({ atMs }) => atMs),
+      maxWithin(
+        released.map(({ atMs }) => atMs),
         40,
       ),
     ).toBeLessThanOrEqual(9);
   });
 
-  test("go in the order in which they came, none of them early, all of them soon, however they come", async () => {
-    const halt = fc.record({ fromMs: fc.nat(2_000), lastsMs: fc.integer({ min: 1, max: 900 }) });
+  test("releases checks in order, never early and with bounded delay", async () => {
+    const pauseArbitrary = fc.record({ fromMs: fc.nat(2_000), lastsMs: fc.integer({ min: 1, max: 900 }) });
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.nat(2_000), { maxLength: 400 }),
-        fc.array(halt, { maxLength: 3 }),
-        async (unsorted, halts) => {
+        fc.array(pauseArbitrary, { maxLength: 3 }),
+        async (unsorted, pauses) => {
           const times = unsorted.toSorted((a, b) => a - b);
-          const went = await play(times, halts);
-          expect(went.map(({ who }) => who)).toEqual([...times.keys()]);
-          const haltedMs = halts.reduce((sum, { lastsMs }) => sum + lastsMs, 0);
-          for (const { who, atMs } of went) {
-            expect(atMs).toBeGreaterThanOrEqual(times[who] ?? 0);
-            expect(atMs).toBeLessThanOrEqual((times[who] ?? 0) + haltedMs + 8 * EASE_MS);
+          const released = await releaseTimes(times, pauses);
+          expect(released.map(({ index }) => index)).toEqual([...times.keys()]);
+          const pausedMs = pauses.reduce((sum, { lastsMs }) => sum + lastsMs, 0);
+          for (const { index, atMs } of released) {
+            expect(atMs).toBeGreaterThanOrEqual(times[index] ?? 0);
+            expect(atMs).toBeLessThanOrEqual((times[index] ?? 0) + pausedMs + 8 * EASE_MS);
           }
         },
       ),
@@ -85,14 +88,14 @@ describe("those that come back to a kernel", () => {
     );
   });
 
-  test("are not held up by it where they are very many", async () => {
-    const went = await play(every(0, 10 * WAITING_MAX));
-    expect(went.filter(({ atMs }) => atMs === 0)).toHaveLength(9 * WAITING_MAX);
+  test("does not delay checks beyond its queue limit", async () => {
+    const released = await releaseTimes(every(0, 10 * WAITING_MAX));
+    expect(released.filter(({ atMs }) => atMs === 0)).toHaveLength(9 * WAITING_MAX);
   });
 });
 
-/** 500 jobs wait for a kernel that is away; it comes back, and the process stands still three times. */
-async function halting(policy: string): Promise<number[]> {
+/** 500 jobs wait for an unavailable kernel; it recovers and the process is paused three times. */
+async function checkTimesWithPauses(policy: string): Promise<number[]> {
   const settings = defaultSettings();
   const { budget } = settings.retry.safety_unavailable;
   const retry = { ...settings.retry, safety_unavailable: { policy: parsePolicy(policy), budget } };
@@ -105,8 +108,8 @@ async function halting(policy: string): Promise<number[]> {
   await harness.pass(20_000);
   harness.kernel.health = "up";
   while (engine.safety.breaker.kind !== "closed") await harness.pass(10);
-  const asked: number[] = [];
-  harness.kernel.onRequest = () => asked.push(harness.sim.net.timeline.nowMs);
+  const checkedMs: number[] = [];
+  harness.kernel.onRequest = () => checkedMs.push(harness.sim.net.timeline.nowMs);
   await harness.pass(100);
   for (let count = 0; count < 3; count++) {
     harness.process("c1").pause();
@@ -115,16 +118,16 @@ async function halting(policy: string): Promise<number[]> {
     await harness.pass(250);
   }
   await harness.pass(10_000);
-  return asked;
+  return checkedMs;
 }
 
-test("a control process that stands still does not bring jobs that wait for the kernel back as a wave", async () => {
-  const asked = await halting("full:1s:4s");
-  expect(asked.length).toBeGreaterThan(400);
-  // Some 70 come due in each of the halts, and 5 in 20 ms else.
-  expect(densest(asked, 20)).toBeLessThanOrEqual(16);
+test("a paused control process does not send waiting checks as one burst", async () => {
+  const checkedMs = await checkTimesWithPauses("full:1s:4s");
+  expect(checkedMs.length).toBeGreaterThan(400);
+  // About 70 become due in each pause; otherwise 5 in 20 ms.
+  expect(maxWithin(checkedMs, 20)).toBeLessThanOrEqual(16);
 });
 
-test("where no policy has spread them they come as the wave that they are", async () => {
-  expect(densest(await halting("fixed:3s"), 20)).toBeGreaterThan(100);
+test("checks that the policy does not spread arrive as one burst", async () => {
+  expect(maxWithin(await checkTimesWithPauses("fixed:3s"), 20)).toBeGreaterThan(100);
 });

@@ -10,11 +10,15 @@ import { reviewBypass } from "../../../src/engine/safety/review-bypass.ts";
 import { around } from "../../../src/sim/mutants/decorators.ts";
 import { Harness, idOf } from "../harness.ts";
 
-const WISH = { scope: "*", reason: "kernel upgrade went wrong", by: "ann", forMs: 60_000 };
+const LEASE_REQUEST = { scope: "*", reason: "kernel upgrade went wrong", by: "ann", forMs: 60_000 };
 const MINUTE_MS = 60_000;
 
-async function open(harness: Harness, engine: Engine, request: Partial<typeof WISH> = {}): Promise<FailOpenGrant> {
-  const opened = await harness.run(openFailOpen(engine, { ...WISH, ...request }));
+async function open(
+  harness: Harness,
+  engine: Engine,
+  request: Partial<typeof LEASE_REQUEST> = {},
+): Promise<FailOpenGrant> {
+  const opened = await harness.run(openFailOpen(engine, { ...LEASE_REQUEST, ...request }));
   if (opened.kind !== "opened") throw new Error(opened.kind);
   return opened.lease;
 }
@@ -22,7 +26,7 @@ async function open(harness: Harness, engine: Engine, request: Partial<typeof WI
 const jobs = (harness: Harness): readonly Job[] => [...harness.sim.net.store.rows(JOBS)].map(({ value }) => value);
 
 describe("under a fail-open lease", () => {
-  test("L33: jobs go without a verdict: labelled, remembered, counted, audited, listed for review", async () => {
+  test("L33: jobs run without a verdict and are labelled, counted, audited and listed for review", async () => {
     const harness = new Harness();
     harness.kernel.health = "refuses";
     const { engine } = await harness.control("c1", "remote");
@@ -39,12 +43,12 @@ describe("under a fail-open lease", () => {
     expect(job.history.map(({ event }) => event)).toContain("bypassed");
     expect(harness.sim.net.store.total(FAIL_OPEN_TOTAL)).toBe(1);
     expect(harness.sim.net.counting.counters.get("cordum_scheduler_input_fail_open_total")).toBe(1);
-    expect(await toldIn(harness, engine, "default")).toContain("fail_open bypassed by cordum");
-    expect(await toldIn(harness, engine, "*")).toContain("fail_open opened by ann");
+    expect(await auditedIn(harness, engine, "default")).toContain("fail_open bypassed by cordum");
+    expect(await auditedIn(harness, engine, "*")).toContain("fail_open opened by ann");
     expect(await listed(harness, engine, unreviewedOf("default"))).toEqual([id]);
   });
 
-  test("a review writes down what the policy would have said, once", async () => {
+  test("a review records the policy's verdict once", async () => {
     const harness = new Harness();
     harness.kernel.health = "refuses";
     const { engine } = await harness.control("c1", "remote");
@@ -70,7 +74,7 @@ describe("under a fail-open lease", () => {
     expect(await listed(harness, engine, bypassedOf("default"))).toEqual([id]);
   });
 
-  test("only its own scope goes; a verdict is never bypassed", async () => {
+  test("only its scope is bypassed, and never a verdict", async () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1", "remote");
     await harness.worker("w1", ["demo.echo", "danger.rm"], async () => "done");
@@ -85,7 +89,7 @@ describe("under a fail-open lease", () => {
     expect(states).toEqual(["DENIED", "SUCCEEDED", "PENDING"]);
   });
 
-  test("nothing is sent after its end, not even what it had let into the backlog", async () => {
+  test("nothing is dispatched after its end, not even from the backlog", async () => {
     const base = new Harness();
     const harness = new Harness({ dispatch: { ...base.settings.dispatch, windowMax: 3 } });
     harness.kernel.health = "refuses";
@@ -104,21 +108,21 @@ describe("under a fail-open lease", () => {
     expect(Math.max(...sentMs)).toBeLessThan(lease.endsMs);
     expect(jobs(harness).filter(({ state }) => state === "PENDING").length).toBe(60 - sentMs.length);
     expect((await harness.run(listFailOpen(engine)))[0]).toMatchObject({ ended: { by: "cordum" } });
-    expect(await toldIn(harness, engine, "*")).toContain("fail_open expired by cordum");
+    expect(await auditedIn(harness, engine, "*")).toContain("fail_open expired by cordum");
   });
 
-  test("a lease that was closed lets nothing more through, from that commit on", async () => {
+  test("a closed lease bypasses nothing from its commit on", async () => {
     const harness = new Harness();
     harness.kernel.health = "refuses";
-    const [deaf, closer] = [harness.engine("c1", "remote"), harness.engine("c2", "remote")];
-    const lease = await open(harness, deaf);
-    expect(await harness.run(deaf.safety.grants.find("default"))).toMatchObject({ id: lease.id });
-    const id = idOf(await harness.admit(deaf, { topic: "demo.echo" }));
+    const [uninformed, closer] = [harness.engine("c1", "remote"), harness.engine("c2", "remote")];
+    const lease = await open(harness, uninformed);
+    expect(await harness.run(uninformed.safety.grants.find("default"))).toMatchObject({ id: lease.id });
+    const id = idOf(await harness.admit(uninformed, { topic: "demo.echo" }));
     expect(await harness.run(closeFailOpen(closer, lease.id, "bob"))).toMatchObject({ kind: "closed" });
-    // It has heard of nothing: what it remembers says that the lease is in force.
-    expect(deaf.safety.grants.open).toMatchObject([{ id: lease.id }]);
+    // The first process has not received the close and still has the lease cached.
+    expect(uninformed.safety.grants.open).toMatchObject([{ id: lease.id }]);
     const found = harness.sim.net.store.load(JOBS, id);
-    await harness.run(checkSafety(deaf, found as never));
+    await harness.run(checkSafety(uninformed, found as never));
     expect(await harness.job(id)).toMatchObject({ state: "PENDING" });
     expect((await harness.job(id)).bypass).toBeUndefined();
     expect(harness.sim.net.store.total(FAIL_OPEN_TOTAL)).toBe(0);
@@ -126,7 +130,7 @@ describe("under a fail-open lease", () => {
   });
 });
 
-test("who was told to come back later has a verdict: an open lease does not let it go", async () => {
+test("a throttle verdict is not bypassed", async () => {
   const harness = new Harness();
   const { engine } = await harness.control("c1", "remote");
   harness.kernel.decide = () => ({ effect: "throttle", ruleId: "slow", reason: "not so fast", snapshot: "s1" });
@@ -139,11 +143,11 @@ test("who was told to come back later has a verdict: an open lease does not let 
   expect((await harness.job(id)).bypass).toBeUndefined();
 });
 
-describe("there is no forever", () => {
-  test("a wish without an end, a reason, a scope or an approver is refused", async () => {
+describe("limits of leases", () => {
+  test("rejects a request without a valid duration, reason, scope or approver", async () => {
     const harness = new Harness();
     const engine = harness.engine("c1", "remote");
-    const wishes = [
+    const requests = [
       { forMs: FAIL_OPEN_MS.max + 1 },
       { forMs: Number.POSITIVE_INFINITY },
       { forMs: Number.NaN },
@@ -152,13 +156,13 @@ describe("there is no forever", () => {
       { scope: "" },
       { by: "" },
     ];
-    for (const request of wishes) {
-      expect(await harness.run(openFailOpen(engine, { ...WISH, ...request }))).toMatchObject({ kind: "bad" });
+    for (const request of requests) {
+      expect(await harness.run(openFailOpen(engine, { ...LEASE_REQUEST, ...request }))).toMatchObject({ kind: "bad" });
     }
     expect(await harness.run(listFailOpen(engine))).toEqual([]);
   });
 
-  test("POLICY_CHECK_FAIL_MODE=open: one lease for half an hour, however many processes start", async () => {
+  test("POLICY_CHECK_FAIL_MODE=open: opens one lease of 30 minutes for all processes", async () => {
     const harness = new Harness();
     const [first, second] = [harness.engine("c1", "remote"), harness.engine("c2", "remote")];
     const lease = await harness.run(openAtStart(first));
@@ -168,13 +172,13 @@ describe("there is no forever", () => {
     expect(harness.sim.net.counting.events.get("fail_open_opened")).toBe(1);
   });
 
-  test("no tenant takes the places of others, and all tenants together none of those for everybody", async () => {
+  test("are counted per tenant, for all tenants together, and separately for `*`", async () => {
     const harness = new Harness();
     const engine = harness.engine("c1", "remote");
     const { ofScope, ofTenants, listed } = FAIL_OPEN_MAX;
-    const kindOf = async (scope: string) => (await harness.run(openFailOpen(engine, { ...WISH, scope }))).kind;
+    const kindOf = async (scope: string) => (await harness.run(openFailOpen(engine, { ...LEASE_REQUEST, scope }))).kind;
     for (let at = 0; at < ofScope; at++) expect(await kindOf("greedy")).toBe("opened");
-    expect(await harness.run(openFailOpen(engine, { ...WISH, scope: "greedy" }))).toEqual({
+    expect(await harness.run(openFailOpen(engine, { ...LEASE_REQUEST, scope: "greedy" }))).toEqual({
       kind: "too_many",
       limit: ofScope,
     });
@@ -186,10 +190,10 @@ describe("there is no forever", () => {
     await harness.run(engine.safety.grants.find("default"));
     await harness.pass(100);
     expect(engine.safety.grants.open.length).toBe(listed);
-    expect(await harness.run(engine.safety.grants.find("somebody"))).toMatchObject({ scope: "*" });
+    expect(await harness.run(engine.safety.grants.find("unlisted"))).toMatchObject({ scope: "*" });
   });
 
-  test("it ends by itself across a restart", async () => {
+  test("a lease ends across a restart", async () => {
     const harness = new Harness();
     const lease = await open(harness, harness.engine("c1", "remote"));
     harness.crash("c1");
@@ -201,58 +205,61 @@ describe("there is no forever", () => {
   });
 });
 
-describe("clocks", () => {
-  test("set back while it runs: the time that passes ends it all the same", async () => {
+describe("clock changes", () => {
+  test("set back: the elapsed time still ends the lease", async () => {
     const harness = new Harness();
-    const { engine, turn } = withClock(harness, "c1");
+    const { engine, shift } = withClock(harness, "c1");
     await open(harness, engine);
     expect(await harness.run(engine.safety.grants.find("default"))).not.toBeNull();
     await harness.pass(30_000);
-    turn(-4_000);
+    shift(-4_000);
     expect(await harness.run(engine.safety.grants.find("default"))).not.toBeNull();
     await harness.pass(30_001);
     expect(await harness.run(engine.safety.grants.find("default"))).toBeNull();
   });
 
-  test("set back far: one that was opened or seen in the future is not in force", async () => {
+  test("set back far: a lease opened or last seen in the future is not in force", async () => {
     const harness = new Harness();
-    const { engine, turn } = withClock(harness, "c1");
+    const { engine, shift } = withClock(harness, "c1");
     await open(harness, engine, { forMs: 3_600_000 });
-    turn(-60_000);
+    shift(-60_000);
     expect(await harness.run(engine.safety.grants.find("default"))).toBeNull();
-    // A process that has just started knows only what was written: that somebody saw the lease ten minutes later.
-    turn(0);
+    // A restarted process only knows that the lease was last seen ten minutes later.
+    shift(0);
     const { control } = await harness.control("c2", "remote");
     await harness.pass(10 * MINUTE_MS);
     await harness.run(control.stop());
     const restarted = withClock(harness, "c3");
-    restarted.turn(-5 * MINUTE_MS);
+    restarted.shift(-5 * MINUTE_MS);
     expect(await harness.run(restarted.engine.safety.grants.find("default"))).toBeNull();
   });
 
-  test("set forward past its end and back again: it was over, and stays so", async () => {
+  test("set forward past the end and back: the lease stays ended", async () => {
     const harness = new Harness();
-    const { engine, turn } = withClock(harness, "c1");
+    const { engine, shift } = withClock(harness, "c1");
     await open(harness, engine);
     expect(await harness.run(engine.safety.grants.find("default"))).not.toBeNull();
-    turn(60_000);
+    shift(60_000);
     expect(await harness.run(engine.safety.grants.find("default"))).toBeNull();
-    turn(0);
+    shift(0);
     expect(await harness.run(engine.safety.grants.find("default"))).toBeNull();
   });
 });
 
-test("L29: a denial that could not be stored is not bypassed afterwards, though the kernel is away and a lease open", async () => {
+test("L29: a denial that could not be stored is not bypassed by an open lease", async () => {
   const harness = new Harness();
   const engine = harness.engine("c1", "remote");
   await open(harness, engine);
   const id = idOf(await harness.admit(engine, { topic: "danger.rm" }));
-  const away = composeEngine({
+  const unavailable = composeEngine({
     ...engine,
-    world: { ...engine.world, store: around(engine.world.store, { commit: () => Promise.reject(new Error("away")) }) },
+    world: {
+      ...engine.world,
+      store: around(engine.world.store, { commit: () => Promise.reject(new Error("unavailable")) }),
+    },
   });
   const found = harness.sim.net.store.load(JOBS, id) as never;
-  await expect(harness.run(checkSafety(away, found))).rejects.toThrow("away");
+  await expect(harness.run(checkSafety(unavailable, found))).rejects.toThrow("unavailable");
   harness.kernel.health = "refuses";
   await harness.pass(1_000);
   await harness.run(checkSafety(engine, found));
@@ -260,16 +267,16 @@ test("L29: a denial that could not be stored is not bypassed afterwards, though 
   expect(harness.sim.net.store.total(FAIL_OPEN_TOTAL)).toBe(0);
 });
 
-/** A process whose clock can be set; its timers count the time that passes. */
-function withClock(harness: Harness, name: string): { engine: Engine; turn(ms: number): void } {
+/** An engine whose clock can be shifted; its timers measure elapsed time. */
+function withClock(harness: Harness, name: string): { engine: Engine; shift(ms: number): void } {
   const plain = harness.engine(name, "remote");
   const { clock } = plain.world;
-  let offMs = 0;
-  const turned = { now: () => clock.now() + offMs, after: clock.after };
-  return { engine: openEngine({ ...plain.world, clock: turned }, plain.settings), turn: (ms) => (offMs = ms) };
+  let offsetMs = 0;
+  const shifted = { now: () => clock.now() + offsetMs, after: clock.after };
+  return { engine: openEngine({ ...plain.world, clock: shifted }, plain.settings), shift: (ms) => (offsetMs = ms) };
 }
 
-async function toldIn(harness: Harness, engine: Engine, org: string): Promise<readonly string[]> {
+async function auditedIn(harness: Harness, engine: Engine, org: string): Promise<readonly string[]> {
   await harness.run(chainAll(engine));
   const page = await harness.run(engine.world.store.list(AUDIT_PAGES, { index: auditPagesOf(org), limit: 10 }));
   return page.items.flatMap(({ value }) => value.entries.map(({ kind, what, who }) => `${kind} ${what} by ${who}`));

@@ -1,4 +1,4 @@
-// L35: a kill switch that kills.
+// L35: the kill switch stops all work of its scope.
 
 import { describe, expect, test } from "vitest";
 import { killId } from "../../../src/core/model/kill-switch.ts";
@@ -14,7 +14,7 @@ import { Harness, idOf } from "../harness.ts";
 import { RunHarness } from "../run-harness.ts";
 
 const request = { scope: "default", reason: "it sends money to strangers", by: "ann" };
-const leaseWish = {
+const leaseRequest = {
   org: "*",
   workerId: "h1",
   topics: ["t"],
@@ -24,44 +24,44 @@ const leaseWish = {
 };
 const never = () => new Promise<never>(() => {});
 
-async function twoProcesses(): Promise<{ harness: Harness; engine: Engine; other: Engine; worked: string[] }> {
+async function twoProcesses(): Promise<{ harness: Harness; engine: Engine; other: Engine; ran: string[] }> {
   const harness = new Harness();
   const [{ engine }, { engine: other }] = [await harness.control("c1"), await harness.control("c2")];
-  const worked: string[] = [];
-  await harness.worker("w1", ["t"], async ({ jobId }) => worked.push(jobId), 100);
+  const ran: string[] = [];
+  await harness.worker("w1", ["t"], async ({ jobId }) => ran.push(jobId), 100);
   await harness.pass(100);
-  return { harness, engine, other, worked };
+  return { harness, engine, other, ran };
 }
 
-describe("while it is engaged", () => {
-  test("nothing of the tenant goes out in any process, others' work does; released, it goes on at once", async () => {
-    const { harness, engine, other, worked } = await twoProcesses();
+describe("an engaged kill switch", () => {
+  test("stops dispatch of the tenant in every process until it is released, and no other tenant's", async () => {
+    const { harness, engine, other, ran } = await twoProcesses();
     expect(await harness.run(engageKill(engine, request))).toMatchObject({ kind: "engaged", cancelled: 0 });
     await harness.pass(100);
     const ids = [idOf(await harness.admit(engine, { topic: "t" })), idOf(await harness.admit(other, { topic: "t" }))];
     const acme = idOf(await harness.admit(other, { topic: "t", org: "acme" }));
     await harness.pass(120_000);
-    expect(worked).toEqual([acme]);
+    expect(ran).toEqual([acme]);
     for (const id of ids) expect(await harness.job(id)).toMatchObject({ state: "SCHEDULED", attempt: 0 });
     expect(await harness.run(releaseKill(other, "default", "bob"))).toMatchObject({ by: "ann" });
-    await harness.pass(500); // Less than a sweep.
-    expect([...worked].sort()).toEqual([...ids, acme].sort());
+    await harness.pass(500); // Less than a sweep interval.
+    expect([...ran].sort()).toEqual([...ids, acme].sort());
     expect(await auditLines(harness, engine, "kill")).toEqual(["ann engaged", "bob released"]);
   });
 
-  test("for `*` nobody's work goes out, and nobody leases any", async () => {
-    const { harness, engine, other, worked } = await twoProcesses();
+  test("with scope `*` stops dispatch and leases of every tenant", async () => {
+    const { harness, engine, other, ran } = await twoProcesses();
     await harness.run(engageKill(engine, { ...request, scope: "*" }));
     await harness.pass(100);
     for (const org of ["default", "acme"]) await harness.admit(other, { topic: "t", org });
-    expect(await harness.run(leaseJobs(engine, leaseWish))).toEqual([]);
-    expect(await harness.run(leaseJobs(other, leaseWish))).toEqual([]);
+    expect(await harness.run(leaseJobs(engine, leaseRequest))).toEqual([]);
+    expect(await harness.run(leaseJobs(other, leaseRequest))).toEqual([]);
     await harness.pass(60_000);
-    expect(worked).toEqual([]);
-    expect(await harness.run(leaseJobs(other, leaseWish))).toEqual([]);
+    expect(ran).toEqual([]);
+    expect(await harness.run(leaseJobs(other, leaseRequest))).toEqual([]);
   });
 
-  test("retries and steps of workflows wait as well, and are explained", async () => {
+  test("holds retries and workflow steps, and is explained", async () => {
     const harness = new RunHarness();
     const { engine } = await harness.control("c1");
     let tries = 0;
@@ -87,9 +87,9 @@ describe("while it is engaged", () => {
     }
   });
 
-  test("a process that was told nothing has found out after half a minute, and what it sent is stopped", async () => {
+  test("is found within half a minute without a broadcast, and dispatched jobs are cancelled", async () => {
     const { harness, engine, other } = await twoProcesses();
-    Object.assign(engine.world.bus, { tell: () => {} });
+    Object.assign(engine.world.bus, { broadcast: () => {} });
     const id = idOf(await harness.admit(other, { topic: "t", org: "acme" }));
     await harness.pass(10);
     await harness.worker("slow", ["s"], never);
@@ -107,35 +107,35 @@ describe("while it is engaged", () => {
   });
 });
 
-describe("what is with workers", () => {
-  test("is cancelled at once, the workers are told, and what they say later changes nothing", async () => {
+describe("running jobs", () => {
+  test("are cancelled at once; their workers are notified and late results are lost", async () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1");
-    const told: string[] = [];
+    const cancels: string[] = [];
     await harness.run(
       engine.world.bus.subscribe(CANCEL, ({ body }) => {
-        if (body.kind === "job_cancel") told.push(`${body.jobId} ${body.requestedBy}: ${body.reason}`);
+        if (body.kind === "job_cancel") cancels.push(`${body.jobId} ${body.requestedBy}: ${body.reason}`);
       }),
     );
     await harness.worker("w1", ["t"], never);
-    const mine = idOf(await harness.admit(engine, { topic: "t" }));
-    const others = idOf(await harness.admit(engine, { topic: "t", org: "acme" }));
+    const own = idOf(await harness.admit(engine, { topic: "t" }));
+    const foreign = idOf(await harness.admit(engine, { topic: "t", org: "acme" }));
     await harness.admit(engine, { topic: "far" });
     await harness.pass(100);
-    const [leased] = await harness.run(leaseJobs(engine, { ...leaseWish, topics: ["far"] }));
+    const [leased] = await harness.run(leaseJobs(engine, { ...leaseRequest, topics: ["far"] }));
     expect(await harness.run(engageKill(engine, request))).toMatchObject({ kind: "engaged", cancelled: 2 });
-    expect(await harness.job(mine)).toMatchObject({
+    expect(await harness.job(own)).toMatchObject({
       state: "CANCELLED",
       error: { message: "killed: it sends money to strangers" },
     });
-    expect((await harness.job(others)).state).toBe("DISPATCHED");
+    expect((await harness.job(foreign)).state).toBe("DISPATCHED");
     await harness.pass(100);
-    expect(told).toContain(`${mine} ann: killed: it sends money to strangers`);
-    const holder = { org: "*", jobId: leased?.id ?? "", leaseId: leased?.leaseId ?? "" };
-    expect(await harness.run(completeLeased(engine, holder, "done"))).toMatchObject({ kind: "lost" });
+    expect(cancels).toContain(`${own} ann: killed: it sends money to strangers`);
+    const leaseRef = { org: "*", jobId: leased?.id ?? "", leaseId: leased?.leaseId ?? "" };
+    expect(await harness.run(completeLeased(engine, leaseRef, "done"))).toMatchObject({ kind: "lost" });
   });
 
-  test("of all tenants, and more of them than one page has", async () => {
+  test("of all tenants are cancelled, over more than one page", async () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1");
     await harness.worker("w1", ["t"], never, 1_000);
@@ -146,7 +146,7 @@ describe("what is with workers", () => {
   });
 });
 
-test("the process that engages it dies at once: another one stops what is with workers", async () => {
+test("another process cancels running jobs when the engaging process crashes", async () => {
   const harness = new Harness();
   const { engine } = await harness.control("c1");
   await harness.control("c2");
@@ -169,7 +169,7 @@ test("the process that engages it dies at once: another one stops what is with w
   expect((await harness.job(acme)).state).not.toBe("CANCELLED");
 });
 
-test("engaging it twice keeps the first, and ends what is out by then; releasing it twice is fine", async () => {
+test("engaging it twice keeps the first; releasing it twice succeeds", async () => {
   const { harness, engine, other } = await twoProcesses();
   await harness.run(engageKill(engine, request));
   expect(await harness.run(engageKill(other, { ...request, by: "bob" }))).toMatchObject({
@@ -182,7 +182,7 @@ test("engaging it twice keeps the first, and ends what is out by then; releasing
   expect(await harness.run(listKills(other))).toEqual([]);
 });
 
-test("a look that began before it was engaged does not release it, nor does a pool that is drained", async () => {
+test("a concurrent refresh or a pool change does not release it", async () => {
   const { harness, engine } = await twoProcesses();
   const { store } = engine.world;
   let answer = () => {};

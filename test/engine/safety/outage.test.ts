@@ -14,20 +14,20 @@ import { watchSafety } from "../../../src/engine/safety/watch-safety.ts";
 import { put } from "../../../src/ports/store.ts";
 import { Harness } from "../harness.ts";
 
-/** When requests arrived at the kernel, and while it felt how. */
-function listen({ kernel, sim: bench }: Harness): { readonly atMs: number; readonly health: string }[] {
-  const asked: { atMs: number; health: string }[] = [];
-  kernel.onRequest = () => asked.push({ atMs: bench.net.timeline.nowMs, health: kernel.health });
-  return asked;
+/** Records the time of every kernel request and the kernel's health at that time. */
+function recordRequests({ kernel, sim: bench }: Harness): { readonly atMs: number; readonly health: string }[] {
+  const requests: { atMs: number; health: string }[] = [];
+  kernel.onRequest = () => requests.push({ atMs: bench.net.timeline.nowMs, health: kernel.health });
+  return requests;
 }
 
 const breakerOf = (harness: Harness) => harness.sim.net.store.load(BREAKERS, SAFETY_BREAKER)?.value;
 
-test("the breaker follows a store that went back: it does not stay open for ever", async () => {
+test("the breaker closes after its record was lost", async () => {
   const harness = new Harness();
   const { engine } = await harness.control("c1", "remote");
-  let worked = 0;
-  await harness.worker("w1", ["demo.echo"], async () => worked++);
+  let handled = 0;
+  await harness.worker("w1", ["demo.echo"], async () => handled++);
   harness.kernel.health = "refuses";
   for (let count = 0; count < 10; count++) await harness.run(admitJob(engine, anySubmission()));
   await harness.pass(60_000);
@@ -39,11 +39,11 @@ test("the breaker follows a store that went back: it does not stay open for ever
   harness.kernel.health = "up";
   await harness.pass(60_000);
   expect(engine.safety.breaker.kind).toBe("closed");
-  expect(worked).toBe(10);
+  expect(handled).toBe(10);
 });
 
-describe("the breaker is shared", () => {
-  test("L27: timeouts of one process open it, and spare the others", async () => {
+describe("shared breaker", () => {
+  test("L27: timeouts of one process open the breaker for the others", async () => {
     const harness = new Harness();
     harness.kernel.health = "hangs";
     const [first, second] = [harness.engine("c1", "remote"), harness.engine("c2", "remote")];
@@ -51,14 +51,14 @@ describe("the breaker is shared", () => {
     await failOften(harness, first);
     expect(breakerOf(harness)).toMatchObject({ kind: "open", openings: 1, reason: "no answer within 1000 ms" });
     await harness.pass(100);
-    const asked = listen(harness);
-    const beganMs = harness.sim.net.timeline.nowMs;
+    const requests = recordRequests(harness);
+    const startMs = harness.sim.net.timeline.nowMs;
     expect(await harness.run(askKernel(second, REQUEST))).toMatchObject({ kind: "unavailable" });
-    expect(asked).toEqual([]);
-    expect(harness.sim.net.timeline.nowMs).toBe(beganMs);
+    expect(requests).toEqual([]);
+    expect(harness.sim.net.timeline.nowMs).toBe(startMs);
   });
 
-  test("refreshes its copy at the first failure without a broadcast", async () => {
+  test("a process without the broadcast refreshes its copy at its first failure", async () => {
     const harness = new Harness();
     harness.kernel.health = "refuses";
     const [first, second] = [harness.engine("c1", "remote"), harness.engine("c2", "remote")];
@@ -68,22 +68,22 @@ describe("the breaker is shared", () => {
     expect(breakerRefusal(second)).toMatch(/breaker open/);
   });
 
-  test("L28: when its time is over, ten processes together send two probes", async () => {
+  test("L28: ten processes send two probes together while the breaker is half-open", async () => {
     const harness = new Harness();
     harness.kernel.health = "hangs";
     const engines = Array.from({ length: 10 }, (_, index) => harness.engine(`c${index}`, "remote"));
     for (const engine of engines) await harness.run(watchSafety(engine));
     await failOften(harness, engines[0] as Engine);
     await harness.pass(8_000);
-    const asked = listen(harness);
+    const requests = recordRequests(harness);
     const checks = engines.flatMap((engine) => Array.from({ length: 20 }, () => askKernel(engine, REQUEST)));
     const answers = await harness.run(Promise.all(checks));
-    expect(asked.length).toBe(2);
+    expect(requests.length).toBe(2);
     expect(answers.every(({ kind }) => kind === "unavailable")).toBe(true);
     expect(breakerOf(harness)).toMatchObject({ kind: "open", openings: 2 });
   });
 
-  test("one answer closes it for all; opening and closing stand in the audit log", async () => {
+  test("one answer closes it for all, and both transitions are audited", async () => {
     const harness = new Harness();
     harness.kernel.health = "refuses";
     const [first, second] = [harness.engine("c1", "remote"), harness.engine("c2", "remote")];
@@ -97,11 +97,11 @@ describe("the breaker is shared", () => {
     expect([breakerRefusal(first), breakerRefusal(second), second.safety.breaker.kind]).toEqual([null, null, "closed"]);
     await harness.run(chainAll(first));
     const page = await harness.run(first.world.store.list(AUDIT_PAGES, { index: auditPagesOf("*"), limit: 10 }));
-    const told = page.items.flatMap(({ value }) => value.entries.map(({ kind, what }) => `${kind} ${what}`));
-    expect(told).toEqual(["breaker open", "breaker closed"]);
+    const audited = page.items.flatMap(({ value }) => value.entries.map(({ kind, what }) => `${kind} ${what}`));
+    expect(audited).toEqual(["breaker open", "breaker closed"]);
   });
 
-  test("while it is closed a check does not touch the store", async () => {
+  test("a check does not access the store while it is closed", async () => {
     const harness = new Harness();
     const engine = harness.engine("c1", "remote");
     let calls = 0;
@@ -117,7 +117,7 @@ describe("the breaker is shared", () => {
     expect(calls).toBe(0);
   });
 
-  test("L30: what is thrown is no failure, and gives the probe back", async () => {
+  test("L30: a thrown error is not a kernel failure and returns the probe", async () => {
     const harness = new Harness();
     harness.kernel.health = "refuses";
     const engine = harness.engine("c1", "remote");
@@ -135,7 +135,7 @@ describe("the breaker is shared", () => {
   });
 });
 
-/** As often as it takes to open it. */
+/** Fails as often as needed to open the breaker. */
 async function failOften(harness: Harness, engine: Engine): Promise<void> {
   const { failures } = harness.settings.safety.breaker;
   for (let index = 0; index < failures; index++) await harness.run(askKernel(engine, REQUEST));

@@ -29,8 +29,12 @@ function snapshotOf(text: string) {
 
 const hashOf = (text: string) => snapshotOf(text).hash;
 
-/** A process whose kernel is its own. */
-function enter(harness: Harness, name: string, change: (world: World) => Partial<World> = () => ({})): Engine {
+/** A process with its own kernel. */
+function enterWithKernel(
+  harness: Harness,
+  name: string,
+  change: (world: World) => Partial<World> = () => ({}),
+): Engine {
   const { world } = harness.sim.enter(name);
   const kernel = builtInKernel();
   const own = { ...world, safety: localSafety(kernel) };
@@ -42,9 +46,9 @@ const publish = (harness: Harness, engine: Engine, text: string) =>
   harness.run(publishPolicy(engine, { text, name: "test", by: "me" }));
 
 describe("publishing", () => {
-  test("is in force here at once, in the store with its text, and in the audit log", async () => {
+  test("takes effect at once, stores the text and is audited", async () => {
     const harness = new Harness();
-    const engine = enter(harness, "p");
+    const engine = enterWithKernel(harness, "p");
     const published = await publish(harness, engine, ALLOW);
     expect(published).toMatchObject({
       kind: "published",
@@ -60,16 +64,18 @@ describe("publishing", () => {
     ]);
     const text = await harness.run(engine.world.store.load(POLICY_TEXTS, all[1]?.id ?? ""));
     expect(text?.value.text).toBe(ALLOW);
-    const noted = await harness.run(engine.world.store.list(AUDIT_PENDING, { index: pendingAuditOf("*"), limit: 10 }));
-    expect(noted.items.flatMap(({ value }) => value.lines.map(({ what, who }) => `${who} ${what}`))).toEqual([
+    const audited = await harness.run(
+      engine.world.store.list(AUDIT_PENDING, { index: pendingAuditOf("*"), limit: 10 }),
+    );
+    expect(audited.items.flatMap(({ value }) => value.lines.map(({ what, who }) => `${who} ${what}`))).toEqual([
       "me published",
       "me published",
     ]);
   });
 
-  test("a policy with mistakes is refused with all of them, and changes nothing", async () => {
+  test("reports every problem of an invalid policy and changes nothing", async () => {
     const harness = new Harness();
-    const engine = enter(harness, "p");
+    const engine = enterWithKernel(harness, "p");
     const bad = "rules:\n  - {id: a, match: {topic: [x]}, decision: alow, reason: r}\n";
     const answer = await publish(harness, engine, bad);
     expect(answer.kind === "bad" && answer.problems).toHaveLength(2);
@@ -77,9 +83,9 @@ describe("publishing", () => {
     expect(await harness.run(releases(engine))).toEqual([]);
   });
 
-  test("the policy in force again is no new release", async () => {
+  test("an identical policy creates no release", async () => {
     const harness = new Harness();
-    const engine = enter(harness, "p");
+    const engine = enterWithKernel(harness, "p");
     await publish(harness, engine, ALLOW);
     expect(await publish(harness, engine, `# the same\n${ALLOW}`)).toEqual({
       kind: "unchanged",
@@ -88,14 +94,14 @@ describe("publishing", () => {
     expect(await harness.run(releases(engine))).toHaveLength(1);
   });
 
-  test("two at the same time come one after the other: the later one names the earlier as its predecessor", async () => {
+  test("concurrent publishes are serialized, and the later one names its predecessor", async () => {
     const harness = new Harness();
-    const [one, two] = [enter(harness, "one"), enter(harness, "two")];
-    const wishes = [
+    const [one, two] = [enterWithKernel(harness, "one"), enterWithKernel(harness, "two")];
+    const requests = [
       publishPolicy(one, { text: ALLOW, name: "a", by: "x" }),
       publishPolicy(two, { text: DENY, name: "b", by: "y" }),
     ];
-    const answers = await harness.run(Promise.all(wishes));
+    const answers = await harness.run(Promise.all(requests));
     const previous = answers.map((answer) => (answer.kind === "published" ? answer.previous : "none"));
     expect(previous.filter((hash) => hash === null)).toHaveLength(1);
     const choice = await harness.run(one.world.store.load(POLICY_CHOICE, IN_FORCE));
@@ -103,9 +109,9 @@ describe("publishing", () => {
     expect(choice?.version).toBe(2);
   });
 
-  test("releases beyond the limit leave, oldest first; the one in force never does", async () => {
+  test("removes the oldest releases over the limit, never the one in force", async () => {
     const harness = new Harness();
-    const engine = enter(harness, "p");
+    const engine = enterWithKernel(harness, "p");
     for (let at = 0; at < RELEASES_MAX + 3; at++) await publish(harness, engine, deciding("allow", `n${at}`));
     const all = await harness.run(releases(engine, RELEASES_MAX + 10));
     expect(all).toHaveLength(RELEASES_MAX);
@@ -113,23 +119,27 @@ describe("publishing", () => {
   });
 });
 
-describe("going back", () => {
-  test("step by step to the first; then there is nothing before", async () => {
+describe("rollback", () => {
+  test("goes back one release at a time, up to the first", async () => {
     const harness = new Harness();
-    const engine = enter(harness, "p");
+    const engine = enterWithKernel(harness, "p");
     for (const text of [ALLOW, DENY, OTHER]) await publish(harness, engine, text);
-    const back = () => harness.run(rollbackPolicy(engine, { by: "me" }));
-    expect(await back()).toMatchObject({ kind: "rolled_back", previous: hashOf(OTHER), release: { version: "v2" } });
+    const rollBack = () => harness.run(rollbackPolicy(engine, { by: "me" }));
+    expect(await rollBack()).toMatchObject({
+      kind: "rolled_back",
+      previous: hashOf(OTHER),
+      release: { version: "v2" },
+    });
     expect(inForce(engine)).toBe(hashOf(DENY));
-    expect(await back()).toMatchObject({ kind: "rolled_back", release: { version: "v1" } });
-    expect(await back()).toEqual({ kind: "first" });
+    expect(await rollBack()).toMatchObject({ kind: "rolled_back", release: { version: "v1" } });
+    expect(await rollBack()).toEqual({ kind: "first" });
     expect(inForce(engine)).toBe(hashOf(ALLOW));
     expect(await harness.run(releases(engine))).toHaveLength(3);
   });
 
-  test("to a snapshot or a release by name; one that never was is not found", async () => {
+  test("selects a snapshot or a release; an unknown one is not found", async () => {
     const harness = new Harness();
-    const engine = enter(harness, "p");
+    const engine = enterWithKernel(harness, "p");
     const to = (target: string) => harness.run(rollbackPolicy(engine, { to: target, by: "me" }));
     expect(await to(hashOf(ALLOW))).toEqual({ kind: "not_found" });
     expect(await harness.run(rollbackPolicy(engine, { by: "me" }))).toEqual({ kind: "first" });
@@ -142,16 +152,16 @@ describe("going back", () => {
   });
 });
 
-describe("a file", () => {
-  test("is published once; what was published since stays, until the file changes", async () => {
+describe("policy file", () => {
+  test("is published once per content and does not override later releases", async () => {
     const harness = new Harness();
-    const engine = enter(harness, "p");
+    const engine = enterWithKernel(harness, "p");
     const file = (text: string) => harness.run(publishFile(engine, { name: "policy.yaml", text }));
     expect(await file(ALLOW)).toMatchObject({ kind: "published", release: { by: "file policy.yaml" } });
     await publish(harness, engine, DENY);
     expect(await file(ALLOW)).toEqual({ kind: "unchanged", snapshot: hashOf(DENY) });
     expect(inForce(engine)).toBe(hashOf(DENY));
-    // A comment makes it another file, and its policy is then news, too.
+    // A comment changes the file, so its policy is published again.
     expect(await file(`# now\n${ALLOW}`)).toMatchObject({ kind: "published" });
     expect(await file(`# again\n${ALLOW}`)).toEqual({ kind: "unchanged", snapshot: hashOf(ALLOW) });
     await publish(harness, engine, OTHER);
@@ -160,59 +170,61 @@ describe("a file", () => {
 });
 
 describe("following", () => {
-  test("others are told, and have it long before they would look by themselves", async () => {
+  test("other processes receive a policy by broadcast before they poll", async () => {
     const harness = new Harness();
-    const [publisher, follower] = [enter(harness, "one"), enter(harness, "two")];
+    const [publisher, follower] = [enterWithKernel(harness, "one"), enterWithKernel(harness, "two")];
     await harness.run(watchPolicy(follower));
     await publish(harness, publisher, ALLOW);
     await harness.pass(POLL_MS / 4);
     expect(inForce(follower)).toBe(hashOf(ALLOW));
   });
 
-  test("who does not hear it finds out by itself; who starts later begins with it", async () => {
+  test("polls without a broadcast, and loads the policy at the start", async () => {
     const harness = new Harness();
-    const publisher = enter(harness, "one", ({ bus }) => ({ bus: around(bus, { broadcast: () => undefined }) }));
-    const follower = enter(harness, "two");
+    const publisher = enterWithKernel(harness, "one", ({ bus }) => ({
+      bus: around(bus, { broadcast: () => undefined }),
+    }));
+    const follower = enterWithKernel(harness, "two");
     await harness.run(watchPolicy(follower));
     await publish(harness, publisher, ALLOW);
     await harness.pass(1.5 * POLL_MS);
     expect(inForce(follower)).toBe(hashOf(ALLOW));
-    const late = enter(harness, "three");
+    const late = enterWithKernel(harness, "three");
     await harness.run(watchPolicy(late));
     expect(inForce(late)).toBe(hashOf(ALLOW));
   });
 
-  test("while the store is away the policy from before decides; afterwards the new one", async () => {
+  test("keeps the previous policy while the store is unavailable", async () => {
     const harness = new Harness();
-    let isAway = false;
+    let isUnavailable = false;
     const logged: string[] = [];
     const [publisher, follower] = [
-      enter(harness, "one"),
-      enter(harness, "two", ({ store }) => ({
+      enterWithKernel(harness, "one"),
+      enterWithKernel(harness, "two", ({ store }) => ({
         store: around(store, {
           load: (...args: Parameters<typeof store.load>) =>
-            isAway ? Promise.reject(new Error("away")) : store.load(...args),
+            isUnavailable ? Promise.reject(new Error("unavailable")) : store.load(...args),
         }),
         log: { write: (level, event) => void logged.push(`${level} ${event}`) },
       })),
     ];
     const stop = await harness.run(watchPolicy(follower));
-    isAway = true;
+    isUnavailable = true;
     await publish(harness, publisher, DENY);
     await harness.pass(5 * POLL_MS);
     expect(inForce(follower)).toBe(compile(DEFAULT_POLICY).hash);
     expect(logged).toEqual(["error policy_load_failed"]);
-    isAway = false;
+    isUnavailable = false;
     await harness.pass(2 * POLL_MS);
     expect(inForce(follower)).toBe(hashOf(DENY));
     await harness.run(stop());
   });
 
-  test("a process that cannot read the policy in force does not start: the built-in one was not published", async () => {
+  test("does not start when the policy in force cannot be read", async () => {
     const harness = new Harness();
-    const engine = enter(harness, "one");
+    const engine = enterWithKernel(harness, "one");
     await publish(harness, engine, DENY);
-    const blind = enter(harness, "two", ({ store }) => ({
+    const corrupted = enterWithKernel(harness, "two", ({ store }) => ({
       store: around(store, {
         load: async (...args: Parameters<typeof store.load>) => {
           const found = await store.load(...args);
@@ -220,12 +232,12 @@ describe("following", () => {
         },
       }),
     }));
-    await expect(harness.run(watchPolicy(blind))).rejects.toThrow("cannot be compiled");
+    await expect(harness.run(watchPolicy(corrupted))).rejects.toThrow("cannot be compiled");
   });
 
-  test("a store that has lost everything is believed again once something is published there", async () => {
+  test("accepts a lower revision after the store lost its data", async () => {
     const harness = new Harness();
-    const engine = enter(harness, "one");
+    const engine = enterWithKernel(harness, "one");
     engine.kernel.update({ snapshot: snapshotOf(ALLOW), source: "before the loss", releaseId: "lost", revision: 9 });
     expect(await harness.run(adoptPolicy(engine))).toBe(false);
     await publish(harness, engine, DENY);
@@ -234,9 +246,9 @@ describe("following", () => {
     expect(inForce(engine)).toBe(hashOf(OTHER));
   });
 
-  test("what comes late does not undo what is newer", async () => {
+  test("ignores an older policy that arrives late", async () => {
     const harness = new Harness();
-    const engine = enter(harness, "one");
+    const engine = enterWithKernel(harness, "one");
     await publish(harness, engine, ALLOW);
     const old = engine.kernel.inForce;
     await publish(harness, engine, DENY);
@@ -246,9 +258,9 @@ describe("following", () => {
   });
 });
 
-test("under load, every decision is by the old or the new policy, whole: its rule, its effect, its snapshot", async () => {
+test("every decision under load uses one policy consistently", async () => {
   const harness = new Harness();
-  const engines = [enter(harness, "one"), enter(harness, "two")];
+  const engines = [enterWithKernel(harness, "one"), enterWithKernel(harness, "two")];
   for (const engine of engines) await harness.run(watchPolicy(engine));
   const texts = [ALLOW, DENY, OTHER];
   const known = new Map([compile(DEFAULT_POLICY), ...texts.map(snapshotOf)].map((one) => [one.hash, one]));

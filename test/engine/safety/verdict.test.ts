@@ -1,4 +1,3 @@
-/** What stands between a job and its work: a verdict on the whole of it, which nothing replaces and the log knows of. */
 import { describe, expect, test } from "vitest";
 import { defaultSettings } from "../../../src/config/config.ts";
 import { JOBS } from "../../../src/core/model/job.ts";
@@ -16,10 +15,15 @@ import { policy } from "../../core/policy/samples.ts";
 import { auditLines } from "../audit/audit-lines.ts";
 import { Harness, idOf } from "../harness.ts";
 
-const ask = { effect: "require_approval", ruleId: "r", reason: "a human must look", snapshot: "s1" } as const;
+const approvalRequired = {
+  effect: "require_approval",
+  ruleId: "r",
+  reason: "a human must look",
+  snapshot: "s1",
+} as const;
 
-describe("an input that is too large for the job's record", () => {
-  test.each(["local", "remote"] as const)("does not pass a rule about the input, kernel %s", async (safety) => {
+describe("an input too large for the job's record", () => {
+  test.each(["local", "remote"] as const)("is still covered by a rule on the input, kernel %s", async (safety) => {
     const { limits } = defaultSettings();
     const harness = new Harness({ limits: { ...limits, inlineBytesMax: 1_000 } });
     const when = "has(input.amount) && input.amount > 1000";
@@ -41,14 +45,14 @@ describe("an input that is too large for the job's record", () => {
   });
 });
 
-describe("another life", () => {
-  test("does not bring what a human was to decide about past them, though the kernel is away and a lease open", async () => {
+describe("redriving a dead letter", () => {
+  test("does not bypass a required approval, even with an open fail-open lease", async () => {
     const { approval } = defaultSettings();
     const harness = new Harness({ approval: { ...approval, expiresMs: 600_000 } });
-    harness.kernel.decide = () => ask;
+    harness.kernel.decide = () => approvalRequired;
     const { engine } = await harness.control("c1", "remote");
-    let worked = 0;
-    await harness.worker("w1", ["t"], async () => worked++);
+    let handled = 0;
+    await harness.worker("w1", ["t"], async () => handled++);
     const id = idOf(await harness.admit(engine, { topic: "t" }));
     await harness.pass(600_000 + 10_000);
     expect(await harness.job(id)).toMatchObject({ state: "TIMEOUT", error: { name: "ApprovalExpired" } });
@@ -57,22 +61,22 @@ describe("another life", () => {
     await harness.run(openFailOpen(engine, { scope: "*", reason: "outage", by: "ann", forMs: 600_000 }));
     await harness.run(redriveDeadLetter(engine, { org: "default", id, by: "bob" }));
     await harness.pass(60_000);
-    expect(await harness.job(id)).toMatchObject({ state: "PENDING", safety: ask });
+    expect(await harness.job(id)).toMatchObject({ state: "PENDING", safety: approvalRequired });
     expect((await harness.job(id)).bypass).toBeUndefined();
-    expect(worked).toBe(0);
+    expect(handled).toBe(0);
     harness.kernel.health = "up";
     await harness.pass(60_000);
     expect((await harness.job(id)).state).toBe("APPROVAL_REQUIRED");
   });
 
-  test("that ends in the same attempt is told on the bus as well", async () => {
+  test("publishes another dead letter when the job ends again in the same attempt", async () => {
     const settings = defaultSettings();
     const harness = new Harness({ approval: { ...settings.approval, expiresMs: 10_000 } });
-    harness.kernel.decide = () => ask;
+    harness.kernel.decide = () => approvalRequired;
     const { engine } = await harness.control("c1");
-    const told: string[] = [];
+    const published: string[] = [];
     const handle = async (delivery: { readonly id: string }) => {
-      told.push(delivery.id);
+      published.push(delivery.id);
       return { kind: "ack" } as const;
     };
     await harness.run(engine.world.bus.consume(DLQ, "watchers", handle));
@@ -81,13 +85,13 @@ describe("another life", () => {
     await harness.run(redriveDeadLetter(engine, { org: "default", id, by: "bob" }));
     await harness.pass(15_000);
     expect(await harness.job(id)).toMatchObject({ state: "TIMEOUT", attempt: 0 });
-    expect(told.length).toBe(2);
+    expect(published.length).toBe(2);
   });
 });
 
-describe("a process that dies with the commit of a decision", () => {
-  /** A store whose process is gone once it has written a job. */
-  function dying(harness: Harness, name: string, safety: "local" | "remote") {
+describe("a process that crashes at the commit of a decision", () => {
+  /** An engine whose process crashes after it has written a job. */
+  function crashingEngine(harness: Harness, name: string, safety: "local" | "remote") {
     const engine = harness.engine(name, safety);
     const { store } = engine.world;
     const commit = async (change: Change) => {
@@ -98,11 +102,11 @@ describe("a process that dies with the commit of a decision", () => {
     return openEngine({ ...engine.world, store: around(store, { commit }) }, engine.settings);
   }
 
-  test("leaves its line in the audit log", async () => {
+  test("keeps the audit line of the decision", async () => {
     const harness = new Harness();
     const id = idOf(await harness.admit(harness.engine("c0", "remote"), { topic: "danger.rm" }));
     const found = harness.sim.net.store.load(JOBS, id);
-    void checkSafety(dying(harness, "c1", "remote"), found as never).catch(() => {});
+    void checkSafety(crashingEngine(harness, "c1", "remote"), found as never).catch(() => {});
     await harness.pass(5_000);
     const { engine } = await harness.control("c2", "remote");
     await harness.pass(5_000);
@@ -110,27 +114,27 @@ describe("a process that dies with the commit of a decision", () => {
     expect(await auditLines(harness, engine, "decision")).toEqual(["unknown deny"]);
   });
 
-  test("leaves it of a job whose approval was void, too", async () => {
+  test("keeps the audit lines of a void approval", async () => {
     const harness = new Harness();
-    harness.kernel.decide = () => ask;
+    harness.kernel.decide = () => approvalRequired;
     const { engine } = await harness.control("c1");
     const id = idOf(await harness.admit(engine, { topic: "t" }));
-    harness.kernel.decide = () => ({ ...ask, effect: "deny", snapshot: "s2" });
-    void approve(dying(harness, "c2", "local"), { org: "default", jobId: id, by: "bob" }).catch(() => {});
+    harness.kernel.decide = () => ({ ...approvalRequired, effect: "deny", snapshot: "s2" });
+    void approve(crashingEngine(harness, "c2", "local"), { org: "default", jobId: id, by: "bob" }).catch(() => {});
     await harness.pass(5_000);
     expect((await harness.job(id)).state).toBe("DENIED");
     expect(await auditLines(harness, engine, "approval")).toEqual(["bob void"]);
     expect(await auditLines(harness, engine, "decision")).toEqual(["unknown require_approval", "unknown deny"]);
   });
 
-  test("leaves it of a job that was revived, too", async () => {
+  test("keeps the audit line of a redrive", async () => {
     const settings = defaultSettings();
     const harness = new Harness({ approval: { ...settings.approval, expiresMs: 1_000 } });
-    harness.kernel.decide = () => ask;
+    harness.kernel.decide = () => approvalRequired;
     const { engine } = await harness.control("c1");
     const id = idOf(await harness.admit(engine, { topic: "t" }));
     await harness.pass(5_000);
-    void redriveDeadLetter(dying(harness, "c2", "local"), { org: "default", id, by: "bob" }).catch(() => {});
+    void redriveDeadLetter(crashingEngine(harness, "c2", "local"), { org: "default", id, by: "bob" }).catch(() => {});
     await harness.pass(100);
     expect((await harness.job(id)).state).toBe("APPROVAL_REQUIRED");
     expect(await auditLines(harness, engine, "decision")).toEqual([

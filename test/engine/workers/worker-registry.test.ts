@@ -7,8 +7,8 @@ const open = () => new WorkerRegistry(() => SILENT_MS);
 const loads = (registry: WorkerRegistry, nowMs = 0) =>
   Object.fromEntries(registry.serving("t", nowMs).map(({ id, load }) => [id, load]));
 
-describe("who is there", () => {
-  test("a topic is the same with and without the prefix of its subject", () => {
+describe("registered workers", () => {
+  test("match a topic with and without the subject prefix", () => {
     const registry = open();
     registry.record({ id: "w", ...bus, topics: ["job.t"] }, 0);
     expect(registry.serving("t", 0).map(({ id }) => id)).toEqual(["w"]);
@@ -16,7 +16,7 @@ describe("who is there", () => {
     expect(registry.serving("u", 0)).toEqual([]);
   });
 
-  test("who is silent for too long, or leaving, is not; who speaks again is news", () => {
+  test("disappear when silent or leaving, and are new when seen again", () => {
     const registry = open();
     expect(registry.record({ id: "w", ...bus }, 0)).toBe(true);
     expect(registry.record({ id: "w", ...bus }, 10)).toBe(false);
@@ -28,7 +28,7 @@ describe("who is there", () => {
     expect(registry.list(SILENT_MS + 13)).toMatchObject([{ id: "w", isLeaving: true }]);
   });
 
-  test("a handshake and a heartbeat add up; what is not said again stays", () => {
+  test("merge handshake and heartbeat; omitted fields stay", () => {
     const registry = open();
     registry.record({ id: "w", transport: "bus", topics: ["t"], flags: ["direct"] }, 0);
     registry.record({ id: "w", transport: "bus", capabilities: ["gpu"], maxParallelJobs: 4 }, 1);
@@ -36,13 +36,13 @@ describe("who is there", () => {
     expect(registry.serving("t", 1)).toMatchObject([{ isDirect: true }]);
   });
 
-  test("a name that cannot stand in a subject is not sent to directly", () => {
+  test("with an id that is not valid in a subject are not dispatched to directly", () => {
     const registry = open();
     registry.record({ id: "a.b", ...bus }, 0);
     expect(registry.serving("t", 0)).toMatchObject([{ isDirect: false }]);
   });
 
-  test("over HTTP nobody can take the place of a worker on the bus, or of another tenant's", () => {
+  test("over HTTP are separate from bus workers and from other tenants' workers", () => {
     const registry = open();
     registry.record({ id: "w", ...bus }, 0);
     registry.record({ id: "w", transport: "http", org: "acme", topics: ["t"] }, 0);
@@ -54,7 +54,7 @@ describe("who is there", () => {
     ]);
   });
 
-  test("is bounded: the one that was silent for the longest makes room", () => {
+  test("are bounded: the one silent for the longest is evicted", () => {
     const registry = open();
     for (let index = 0; index < 10_001; index++) registry.record({ id: `w${index}`, ...bus }, 0);
     expect(registry.list(0).length).toBe(10_000);
@@ -62,8 +62,8 @@ describe("who is there", () => {
   });
 });
 
-describe("one tenant's workers over HTTP", () => {
-  test("however many names a key makes up, they push out nobody else's", () => {
+describe("HTTP workers of one tenant", () => {
+  test("do not evict other workers, whatever their number", () => {
     const registry = open();
     registry.record({ id: "bus", ...bus }, 0);
     registry.record({ id: "w", transport: "http", org: "birch", topics: ["t"] }, 0);
@@ -76,21 +76,21 @@ describe("one tenant's workers over HTTP", () => {
     expect(ids.length).toBeLessThan(5_000);
   });
 
-  test("of those the one that was silent for the longest makes room", () => {
+  test("evict their longest silent worker", () => {
     const registry = open();
-    const hear = (id: string) => registry.record({ id, transport: "http", org: "acme", topics: ["t"] }, 0);
-    hear("kept");
+    const recordHttp = (id: string) => registry.record({ id, transport: "http", org: "acme", topics: ["t"] }, 0);
+    recordHttp("kept");
     for (let index = 0; index < 3_000; index++) {
-      hear(`w${index}`);
-      hear("kept");
+      recordHttp(`w${index}`);
+      recordHttp("kept");
     }
     expect(registry.list(0).map(({ id }) => id)).toContain("kept");
     expect(registry.serving("t", 0).length).toBe(registry.list(0).length);
   });
 });
 
-describe("jobs that nobody was fit for", () => {
-  test("are recalled once, and only those that are asked for", () => {
+describe("jobs without an eligible worker", () => {
+  test("are recalled once, and only those that match", () => {
     const registry = open();
     for (const [id, name] of Object.entries({ a: "gpu", b: "tpu", c: "gpu" })) {
       registry.rememberIneligible("job.t", { id, org: "default", requires: [name] });
@@ -102,7 +102,7 @@ describe("jobs that nobody was fit for", () => {
 });
 
 describe("load", () => {
-  test("L41: what was just sent counts before any heartbeat tells of it", () => {
+  test("L41: counts dispatched jobs before the next heartbeat", () => {
     const registry = open();
     registry.record({ id: "w", ...bus, activeJobs: 2 }, 0);
     for (let job = 0; job < 5; job++) registry.recordSent("w", `j${job}`, 1_000);
@@ -113,7 +113,7 @@ describe("load", () => {
     expect(loads(registry)).toEqual({ w: 6 });
   });
 
-  test("a heartbeat has counted what was sent before it, but not what crossed it on the way", () => {
+  test("a heartbeat covers earlier dispatches but not concurrent ones", () => {
     const registry = open();
     registry.record({ id: "w", ...bus, activeJobs: 0 }, 0);
     registry.recordSent("w", "old", 1_000);
@@ -126,7 +126,7 @@ describe("load", () => {
     expect(loads(registry)).toEqual({ w: 1 });
   });
 
-  test("of a worker that was lost is forgotten with it", () => {
+  test("of a removed worker is forgotten", () => {
     const registry = open();
     registry.record({ id: "w", ...bus }, 0);
     registry.recordSent("w", "j", 0);
@@ -138,7 +138,7 @@ describe("load", () => {
 });
 
 describe("pools", () => {
-  test("say what their workers serve, where those do not say it themselves, and what they can do", () => {
+  test("define topics and capabilities of workers that do not report them", () => {
     const registry = open();
     registry.record({ id: "w", transport: "bus", pool: "p", capabilities: ["x"] }, 0);
     expect(registry.serving("t", 0)).toEqual([]);

@@ -16,30 +16,30 @@ import { RunHarness } from "../run-harness.ts";
 const ONCE = { retry: { max_retries: 0 } };
 const step = (facts: object = {}) => ({ topic: "demo.flaky", ...ONCE, ...facts });
 
-/** Workers that fail for the inputs that are broken now, and take a second for those that are slow. */
+/** A worker that fails for inputs in `broken` and takes a second for inputs in `slow`. */
 async function openFlaky() {
   const harness = new RunHarness();
   const { engine } = await harness.control("c1");
   const broken = new Set<unknown>();
   const slow = new Set<unknown>();
-  const worked: unknown[] = [];
+  const inputs: unknown[] = [];
   await harness.worker("w1", ["demo.flaky"], async ({ input }) => {
-    worked.push(input);
+    inputs.push(input);
     if (slow.has(input)) await new Promise<void>((resolve) => engine.world.clock.after(1_000, resolve));
     if (broken.has(input)) throw new Error(`broken: ${String(input)}`);
     return input;
   });
-  return { harness, engine, broken, slow, worked };
+  return { harness, engine, broken, slow, inputs };
 }
 
 const retry = (harness: RunHarness, engine: Engine, id: string) =>
   harness.run(redriveDeadLetter(engine, { org: "default", id, by: "bob" }));
 
-describe("L42: a step's dead letter, tried again", () => {
+describe("L42: redriving the dead letter of a step", () => {
   test.each([0, 10_000])(
-    "of two children, %i ms apart: the others are not done again, and the run ends as if nothing had been",
+    "of two children, %i ms apart: only these run again, and the run succeeds",
     async (apartMs) => {
-      const { harness, engine, broken, worked } = await openFlaky();
+      const { harness, engine, broken, inputs } = await openFlaky();
       broken.add(2).add(4);
       const each = step({ for_each: "${[1, 2, 3, 4, 5]}", failure: "wait_all" });
       const after = step({ depends_on: ["each"], input: "after" });
@@ -58,13 +58,13 @@ describe("L42: a step's dead letter, tried again", () => {
       await harness.pass(10_000);
       expect(harness.runOf(id)).toMatchObject({ state: "SUCCEEDED", error: null, output: { value: [1, 2, 3, 4, 5] } });
       expect(harness.runOf(id).steps.each?.fan).toMatchObject({ open: 0, succeeded: 5, failed: 0 });
-      expect(worked.filter((input) => input === 1)).toHaveLength(1);
+      expect(inputs.filter((input) => input === 1)).toHaveLength(1);
       expect([...harness.sim.net.store.rows(DEAD_LETTERS)]).toEqual([]);
       expect(harness.sim.net.store.count(RUNS_GROUP, "default")).toBe(0);
     },
   );
 
-  test("of a sub-workflow: a new run of it is made, and the run above goes on", async () => {
+  test("of a sub-workflow starts a new sub-run, and the parent continues", async () => {
     const { harness, engine, broken } = await openFlaky();
     broken.add("inner");
     await harness.apply(engine, { id: "inner", steps: { a: step({ input: "inner" }) } });
@@ -79,7 +79,7 @@ describe("L42: a step's dead letter, tried again", () => {
     expect([...harness.sim.net.store.rows(RUNS)]).toHaveLength(3);
   });
 
-  test("while the run is still open (on_error: continue, what follows has not begun): it is taken back", async () => {
+  test("of an open run (on_error: continue) succeeds before a dependent step has started", async () => {
     const { harness, engine, broken } = await openFlaky();
     broken.add("a");
     const steps = {
@@ -96,7 +96,7 @@ describe("L42: a step's dead letter, tried again", () => {
     expect(harness.runOf(id)).toMatchObject({ state: "SUCCEEDED", output: { value: { b: "SUCCEEDED" } } });
   });
 
-  test("that cannot be taken back says why, and changes nothing", async () => {
+  test("is refused with a reason after a dependent step has started", async () => {
     const { harness, engine, broken } = await openFlaky();
     broken.add("a");
     await harness.apply(engine, {
@@ -112,7 +112,7 @@ describe("L42: a step's dead letter, tried again", () => {
     expect([...harness.sim.net.store.rows(DEAD_LETTERS)]).toHaveLength(1);
   });
 
-  test("of a run that was cancelled: it stays cancelled", async () => {
+  test("of a cancelled run is refused", async () => {
     const { harness, engine, broken } = await openFlaky();
     broken.add("a");
     const steps = { a: step({ input: "a", on_error: "continue" }), ask: { type: "approval" } };
@@ -124,22 +124,22 @@ describe("L42: a step's dead letter, tried again", () => {
     expect(harness.runOf(id).state).toBe("CANCELLED");
   });
 
-  test("begins with all of its patience: what its results used up before does not count", async () => {
+  test("resets the retry state of its job", async () => {
     const { harness, engine, broken } = await openFlaky();
     broken.add("a");
     await harness.apply(engine, { id: "p", steps: { a: step({ input: "a" }) } });
     const id = await harness.started(engine, "p");
     await harness.pass(5_000);
-    const account = `job/${id}:a@1`;
+    const retryStateId = `job/${id}:a@1`;
     const retryState = { lock_busy: { count: 900, sinceMs: engine.world.clock.now() - 3_600_000, lastDelayMs: 500 } };
     const stored = { patience: retryState, dueMs: engine.world.clock.now() + 3_600_000 };
-    await harness.run(engine.commit({ org: "default", puts: [put(RETRY_STATES, account, null, stored)] }));
+    await harness.run(engine.commit({ org: "default", puts: [put(RETRY_STATES, retryStateId, null, stored)] }));
     expect(await retry(harness, engine, `${id}:a@1`)).toMatchObject({ kind: "revived" });
-    expect(harness.sim.net.store.load(RETRY_STATES, account)).toBeNull();
+    expect(harness.sim.net.store.load(RETRY_STATES, retryStateId)).toBeNull();
   });
 
-  test("by ten people at once, in two processes: it lives again once", async () => {
-    const { harness, engine, broken, worked } = await openFlaky();
+  test("concurrently in two processes revives it once", async () => {
+    const { harness, engine, broken, inputs } = await openFlaky();
     const { engine: other } = await harness.control("c2");
     broken.add("a");
     await harness.apply(engine, { id: "ten", steps: { a: step({ input: "a" }) } });
@@ -152,12 +152,12 @@ describe("L42: a step's dead letter, tried again", () => {
     expect(outcomes.filter(({ kind }) => kind === "revived")).toHaveLength(1);
     await harness.pass(10_000);
     expect(harness.runOf(id).state).toBe("SUCCEEDED");
-    expect(worked).toEqual(["a", "a"]);
+    expect(inputs).toEqual(["a", "a"]);
   });
 });
 
-describe("the dead letter of a branch, tried again", () => {
-  const open = async (join: object, more: object = {}) => {
+describe("redriving the dead letter of a branch", () => {
+  const open = async (join: object, overrides: object = {}) => {
     const opened = await openFlaky();
     const { harness, engine } = opened;
     const steps = {
@@ -165,14 +165,14 @@ describe("the dead letter of a branch, tried again", () => {
       a: step({ input: "a" }),
       b: step({ input: "b" }),
       after: step({ depends_on: ["p"], input: "${steps.p.output}" }),
-      ...more,
+      ...overrides,
     };
     await harness.apply(engine, { id: "p", steps });
     return opened;
   };
 
-  test("after its `parallel` failed and ended the run: both live on, and the other branch is not done again", async () => {
-    const { harness, engine, broken, slow, worked } = await open({});
+  test("revives its failed `parallel` and run; the other branch is not repeated", async () => {
+    const { harness, engine, broken, slow, inputs } = await open({});
     broken.add("b");
     slow.add("b");
     const id = await harness.started(engine, "p");
@@ -182,11 +182,11 @@ describe("the dead letter of a branch, tried again", () => {
     expect(await retry(harness, engine, `${id}:b@1`)).toMatchObject({ kind: "revived" });
     await harness.pass(5_000);
     expect(harness.runOf(id)).toMatchObject({ state: "SUCCEEDED", output: { value: { after: { a: "a", b: "b" } } } });
-    expect(worked.filter((input) => input === "a")).toHaveLength(1);
+    expect(inputs.filter((input) => input === "a")).toHaveLength(1);
     expect(harness.sim.net.store.count(RUNS_GROUP, "default")).toBe(0);
   });
 
-  test("while its `parallel` waits for another branch: it counts", async () => {
+  test("counts while its `parallel` waits for another branch", async () => {
     const { harness, engine, broken } = await open({ join: "any" }, { b: { type: "approval" } });
     broken.add("a");
     const id = await harness.started(engine, "p");
@@ -198,9 +198,9 @@ describe("the dead letter of a branch, tried again", () => {
     expect(harness.runOf(id)).toMatchObject({ state: "SUCCEEDED", steps: { b: { state: "CANCELLED" } } });
   });
 
-  test("of a `for_each` in it: the child is done again, and no other", async () => {
+  test("repeats only the failed child of a `for_each` branch", async () => {
     const each = step({ for_each: "${[1, 2]}", failure: "wait_all" });
-    const { harness, engine, broken, worked } = await open({}, { b: each });
+    const { harness, engine, broken, inputs } = await open({}, { b: each });
     broken.add(2);
     const id = await harness.started(engine, "p");
     await harness.pass(5_000);
@@ -212,15 +212,15 @@ describe("the dead letter of a branch, tried again", () => {
       state: "SUCCEEDED",
       output: { value: { after: { a: "a", b: [1, 2] } } },
     });
-    expect(worked.filter((input) => input === 1)).toHaveLength(1);
+    expect(inputs.filter((input) => input === 1)).toHaveLength(1);
   });
 
-  const ASKED = { after: { type: "approval", depends_on: ["p"] } };
+  const APPROVAL_AFTER = { after: { type: "approval", depends_on: ["p"] } };
   test.each([
-    ["has succeeded without it", { join: "any" }, ASKED, "step `p` is SUCCEEDED"],
+    ["has succeeded without it", { join: "any" }, APPROVAL_AFTER, "step `p` is SUCCEEDED"],
     ["has stopped another branch", {}, { b: { type: "approval" } }, "step `b` was cancelled"],
-  ])("is refused where its `parallel` %s, and changes nothing", async (_case, join, more, why) => {
-    const { harness, engine, broken, slow } = await open(join, more);
+  ])("is refused when its `parallel` %s", async (_case, join, overrides, why) => {
+    const { harness, engine, broken, slow } = await open(join, overrides);
     broken.add("a");
     slow.add("b");
     const id = await harness.started(engine, "p");
@@ -232,7 +232,7 @@ describe("the dead letter of a branch, tried again", () => {
     expect((await harness.job(`${id}:a@1`)).state).toBe("FAILED");
   });
 
-  test("is refused where another branch failed too, and its `parallel` could not succeed", () => {
+  test("is refused when another failed branch keeps its `parallel` from succeeding", () => {
     const compiled = compileWorkflow({
       id: "p",
       steps: { p: { type: "parallel", branches: ["a", "b"] }, a: { topic: "t" }, b: { topic: "t" } },
@@ -247,7 +247,7 @@ describe("the dead letter of a branch, tried again", () => {
   });
 });
 
-test("a dead letter is not taken back by a run that would end in the same moment, because of another step", async () => {
+test("a redrive is refused when the run would fail again at once because of another step", async () => {
   const { harness, engine, broken, slow } = await openFlaky();
   broken.add("a");
   slow.add("a");

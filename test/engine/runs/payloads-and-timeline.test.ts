@@ -22,7 +22,7 @@ const worker = (topic: string, facts: object = {}) => ({ topic, ...facts });
 const LARGE = "x".repeat(300_000);
 
 describe("large values", () => {
-  test("300 KB go by pointer through inputs, templates, children and sub-workflows, unchanged", async () => {
+  test("pass inputs, templates, children and sub-workflows by pointer, unchanged", async () => {
     const harness = new RunHarness();
     const { engine } = await harness.control("c1");
     await harness.worker("w1", ["demo.echo"], async ({ input }) => input);
@@ -47,22 +47,23 @@ describe("large values", () => {
     expect(JSON.stringify(run).length).toBeLessThan(20_000);
   });
 
-  test("people approve what is kept elsewhere with their first word, and again in a second life", async () => {
+  test("can be approved, also after a redrive", async () => {
     const harness = new RunHarness();
     const { engine } = await harness.control("c1");
     const ask = { type: "approval", input: "${input}", timeout_sec: 60 };
     await harness.apply(engine, { id: "ask", steps: { first: ask, second: ask } });
     const id = await harness.started(engine, "ask", { input: { text: LARGE } });
-    const say = (step: string) => harness.run(approve(engine, { org: "default", jobId: `${id}:${step}@1`, by: "bob" }));
-    expect(await say("first")).toEqual({ kind: "approved", state: "SUCCEEDED" });
+    const approveStep = (step: string) =>
+      harness.run(approve(engine, { org: "default", jobId: `${id}:${step}@1`, by: "bob" }));
+    expect(await approveStep("first")).toEqual({ kind: "approved", state: "SUCCEEDED" });
     await harness.pass(70_000);
     expect(harness.states(id)).toEqual({ first: "SUCCEEDED", second: "TIMEOUT" });
     await harness.run(redriveDeadLetter(engine, { org: "default", id: `${id}:second@1`, by: "bob" }));
-    expect(await say("second")).toEqual({ kind: "approved", state: "SUCCEEDED" });
+    expect(await approveStep("second")).toEqual({ kind: "approved", state: "SUCCEEDED" });
     expect(harness.runOf(id).state).toBe("SUCCEEDED");
   });
 
-  test("what people were asked about and somebody has changed since is approved by nobody (L34)", async () => {
+  test("L34: a changed input voids its approval", async () => {
     const harness = new RunHarness();
     const { engine } = await harness.control("c1");
     await harness.apply(engine, { id: "ask", steps: { ask: { type: "approval", input: "${input}" } } });
@@ -74,7 +75,7 @@ describe("large values", () => {
     expect(answer).toMatchObject({ kind: "void", state: "APPROVAL_REQUIRED" });
   });
 
-  test("many outputs that are small alone do not make the record large together", async () => {
+  test("many small outputs do not make the record large", async () => {
     const harness = new RunHarness();
     const { engine } = await harness.control("c1");
     await harness.worker("w1", ["demo.echo"], async () => "y".repeat(harness.settings.limits.inlineBytesMax / 2));
@@ -92,7 +93,7 @@ describe("large values", () => {
     expect(JSON.stringify(harness.runOf(again.runId)).length).toBeLessThan(max);
   });
 
-  test("beyond what can be kept it is the step's failure, in words", async () => {
+  test("an output over the limit fails its step with `TooLarge`", async () => {
     const harness = new RunHarness();
     const { engine } = await harness.control("c1");
     const input = { both: ["${input.text}", "${input.text}"] };
@@ -103,26 +104,23 @@ describe("large values", () => {
   });
 });
 
-describe("a timeline", () => {
-  test.each([1, 7, 50, 1_000])(
-    "L51: of hundreds of lines is read in pages of %i, complete and in order",
-    async (limit) => {
-      const { harness, engine, id } = await talkative();
-      const run = harness.runOf(id);
-      expect(run.lineCount).toBeGreaterThan(3 * LINES_MAX);
-      expect(run.lines.length).toBeLessThanOrEqual(LINES_MAX);
-      const lines = await readAll(harness, engine, run, limit);
-      expect(lines.map(({ seq }) => seq)).toEqual(Array.from({ length: run.lineCount }, (_, seq) => seq));
-      expect(lines[0]).toMatchObject({ event: "run_started", who: "alice" });
-      expect(lines.at(-1)).toMatchObject({ event: "run_succeeded" });
-      // Nothing follows from what comes later.
-      for (const { seq, cause } of lines) expect(cause ?? -1).toBeLessThan(seq);
-      const times = lines.map(({ atMs }) => atMs);
-      expect(times).toEqual([...times].sort((a, b) => a - b));
-    },
-  );
+describe("timeline", () => {
+  test.each([1, 7, 50, 1_000])("L51: a timeline is read in pages of %i, complete and in order", async (limit) => {
+    const { harness, engine, id } = await openWithLongTimeline();
+    const run = harness.runOf(id);
+    expect(run.lineCount).toBeGreaterThan(3 * LINES_MAX);
+    expect(run.lines.length).toBeLessThanOrEqual(LINES_MAX);
+    const lines = await readAll(harness, engine, run, limit);
+    expect(lines.map(({ seq }) => seq)).toEqual(Array.from({ length: run.lineCount }, (_, seq) => seq));
+    expect(lines[0]).toMatchObject({ event: "run_started", who: "alice" });
+    expect(lines.at(-1)).toMatchObject({ event: "run_succeeded" });
+    // A cause precedes its effect.
+    for (const { seq, cause } of lines) expect(cause ?? -1).toBeLessThan(seq);
+    const times = lines.map(({ atMs }) => atMs);
+    expect(times).toEqual([...times].sort((a, b) => a - b));
+  });
 
-  test("of many steps at once is kept in pages of bounded size; of a list that is told, the first ones stand on it", async () => {
+  test("is stored in pages of bounded size, with the first ten messages of a notified list", async () => {
     const harness = new RunHarness();
     const { engine } = await harness.control("c1");
     const each = { type: "notify", for_each: "${input}", message: "hello ${item}" };
@@ -138,47 +136,47 @@ describe("a timeline", () => {
     expect(lines.filter(({ event }) => event === "notified").at(-1)).toMatchObject({ index: 9, why: "hello 9" });
   });
 
-  test("that grows while it is read is neither torn nor told twice", async () => {
-    const { harness, engine, id, half } = await talkative(true);
+  test("is consistent while the run writes further lines", async () => {
+    const { harness, engine, id, continueRun } = await openWithLongTimeline(true);
     const early = harness.runOf(id);
     expect(early.state).toBe("RUNNING");
-    await half();
+    await continueRun();
     expect(harness.runOf(id).lineCount).toBeGreaterThan(early.lineCount + LINES_MAX);
     const lines = await readAll(harness, engine, early, 1_000);
     expect(lines.map(({ seq }) => seq)).toEqual(Array.from({ length: early.lineCount }, (_, seq) => seq));
   });
 });
 
-describe("what is left of a run", () => {
+describe("cleanup of a run", () => {
   const retention = { jobsMs: 60_000, runsMs: 60_000, idempotencyMs: 60_000 };
 
-  test("after its retention: nothing, whatever it made", async () => {
+  test("removes everything after the retention", async () => {
     const harness = new RunHarness({ retention });
     const { engine } = await harness.control("c1");
-    await busy(harness, engine);
-    expect(left(harness).runs).toBeGreaterThan(3);
-    expect(left(harness).blobs).toBeGreaterThan(3);
+    await createRecords(harness, engine);
+    expect(remaining(harness).runs).toBeGreaterThan(3);
+    expect(remaining(harness).blobs).toBeGreaterThan(3);
     await harness.pass(600_000);
-    expect(left(harness)).toEqual(NOTHING);
+    expect(remaining(harness)).toEqual(NOTHING);
   });
 
-  test("removed by hand: its jobs follow when their time comes", async () => {
+  test("removing a run by hand leaves its jobs to their retention", async () => {
     const harness = new RunHarness({ retention });
     const { engine } = await harness.control("c1");
-    await busy(harness, engine);
+    await createRecords(harness, engine);
     for (const { id: runId } of [...harness.sim.net.store.rows(RUNS)]) {
       expect(await harness.run(removeRun(engine, { org: "default", runId, by: "bob" }))).toEqual({ kind: "removed" });
       expect(await harness.run(removeRun(engine, { org: "default", runId, by: "bob" }))).toEqual({ kind: "not_found" });
     }
-    expect(left(harness)).toMatchObject({ runs: 0, pages: 0 });
+    expect(remaining(harness)).toMatchObject({ runs: 0, pages: 0 });
     await harness.pass(600_000);
-    expect(left(harness)).toEqual(NOTHING);
+    expect(remaining(harness)).toEqual(NOTHING);
   });
 });
 
 const NOTHING = { runs: 0, jobs: 0, pages: 0, keys: 0, deadLetters: 0, blobs: 0, lists: 0 };
 
-function left(harness: RunHarness): typeof NOTHING {
+function remaining(harness: RunHarness): typeof NOTHING {
   const { store, blobs } = harness.sim.net;
   const lists = [RUNS, JOBS, TIMELINE].flatMap(({ name }) => [...store.entries(name, "lists")]);
   return {
@@ -192,15 +190,15 @@ function left(harness: RunHarness): typeof NOTHING {
   };
 }
 
-/** Runs that leave behind everything that a run can leave behind: pages, blobs, letters, sub-runs, reruns. */
-async function busy(harness: RunHarness, engine: Engine): Promise<void> {
+/** Runs with everything a run can create: timeline pages, blobs, dead letters, sub-runs, reruns. */
+async function createRecords(harness: RunHarness, engine: Engine): Promise<void> {
   await harness.worker("w1", ["demo.echo"], async ({ input }) => input, 100);
   await harness.worker("w2", ["demo.bad"], async () => {
     throw new Error("no");
   });
   const items = "${[0, 1, 2, 3, 4, 5, 6, 7, 8, 9].map(i, input.text)}";
   const each = worker("demo.echo", { for_each: items });
-  const notes = Object.fromEntries(
+  const notifications = Object.fromEntries(
     Array.from({ length: 60 }, (_, at) => [`n${at}`, { type: "notify", message: "hello", depends_on: ["each"] }]),
   );
   await harness.apply(engine, {
@@ -212,7 +210,7 @@ async function busy(harness: RunHarness, engine: Engine): Promise<void> {
     id: "busy",
     steps: {
       each,
-      ...notes,
+      ...notifications,
       t: { type: "transform", input: ["${input.text}"] },
       sub: { type: "subworkflow", workflow: "inner", input: ["${input.text}"] },
       bad: worker("demo.bad", { on_error: "continue", retry: { max_retries: 0 }, input: "${input.text}" }),
@@ -232,8 +230,8 @@ async function busy(harness: RunHarness, engine: Engine): Promise<void> {
 
 const SUB = { type: "subworkflow", workflow: "hang2", on_error: "continue" };
 
-/** A run with hundreds of lines; held half-way if wished. */
-async function talkative(isHeld = false) {
+/** A run with hundreds of timeline lines, optionally held half-way. */
+async function openWithLongTimeline(isHeld = false) {
   const harness = new RunHarness();
   const { engine } = await harness.control("c1");
   await harness.worker("w1", ["demo.echo"], async ({ input }) => input);
@@ -246,11 +244,11 @@ async function talkative(isHeld = false) {
   await harness.apply(engine, { id: "talk", steps });
   const id = await harness.started(engine, "talk");
   await harness.pass(20_000);
-  const half = async () => {
+  const continueRun = async () => {
     await harness.run(approve(engine, { org: "default", jobId: `${id}:s40@1`, by: "bob" }));
     await harness.pass(20_000);
   };
-  return { harness, engine, id, half };
+  return { harness, engine, id, continueRun };
 }
 
 async function readAll(harness: RunHarness, engine: Engine, run: Run, limit: number): Promise<TimelineLine[]> {

@@ -6,7 +6,7 @@ import { redriveDeadLetter } from "../../../src/engine/maintenance/redrive.ts";
 import { runLockKey } from "../../../src/engine/runs/run-lock.ts";
 import { RunHarness } from "../run-harness.ts";
 
-/** A run whose one step waits for another run, in which people are asked for something. */
+/** A run whose only step waits for a sub-run with a pending approval. */
 async function openOuter(facts: object = {}) {
   const harness = new RunHarness();
   const { engine } = await harness.control("c1");
@@ -25,11 +25,11 @@ const openRuns = (harness: RunHarness): string[] =>
 
 const retry = (engine: Engine, id: string) => redriveDeadLetter(engine, { org: "default", id, by: "bob" });
 
-describe("a sub-run that nobody waits for any more", () => {
-  test("is stopped before the step lives again, and not forgotten beside the new one", async () => {
+describe("an abandoned sub-run", () => {
+  test("is cancelled before its redriven step starts a new one", async () => {
     const { harness, engine, id, jobId, inner } = await openOuter({ timeout_sec: 30 });
     await harness.pass(28_000);
-    // Somebody has that run's lock when the step times out: it is stopped later.
+    // Its lock is held when the step times out, so it is cancelled later.
     const { locks } = harness.engine("dead").world;
     const request = { key: runLockKey(inner), org: "default", ttlMs: 3_000, waitMs: 0, owner: "dead" };
     await harness.run(locks.acquire(request));
@@ -39,14 +39,14 @@ describe("a sub-run that nobody waits for any more", () => {
     await harness.pass(1_000);
     expect(await harness.run(retry(engine, jobId))).toMatchObject({ kind: "revived" });
     await harness.pass(10_000);
-    const now = await subRunOf(harness, jobId);
-    expect(now).not.toBe(inner);
+    const current = await subRunOf(harness, jobId);
+    expect(current).not.toBe(inner);
     expect(harness.runOf(inner).state).toBe("CANCELLED");
-    expect(openRuns(harness).sort()).toEqual([id, now].sort());
+    expect(openRuns(harness).sort()).toEqual([id, current].sort());
     expect(harness.sim.net.store.count(RUNS_GROUP, "default")).toBe(2);
   });
 
-  test("because its step was cancelled is stopped at once, not when the sweeper comes", async () => {
+  test("is cancelled at once when its step is cancelled", async () => {
     const { harness, engine, jobId, inner } = await openOuter();
     await harness.run(cancelOwnJob(engine, { org: "default", jobId, by: "bob", why: "enough" }));
     await harness.pass(1_000);
@@ -54,7 +54,7 @@ describe("a sub-run that nobody waits for any more", () => {
     expect((await harness.job(jobId)).step?.isSubRunLeft).toBeUndefined();
   });
 
-  test("because its step took too long is stopped at once", async () => {
+  test("is cancelled at once when its step times out", async () => {
     const { harness, id, inner } = await openOuter({ timeout_sec: 30 });
     await harness.pass(28_500);
     expect([harness.runOf(id).state, harness.runOf(inner).state]).toEqual(["RUNNING", "RUNNING"]);

@@ -17,8 +17,8 @@ const chain = (id: string) => ({
   },
 });
 
-describe("the way of a run", () => {
-  test.each(["local", "remote"] as const)("three steps in a row hand their outputs on, kernel %s", async (safety) => {
+describe("run lifecycle", () => {
+  test.each(["local", "remote"] as const)("three steps in a row pass their outputs on, kernel %s", async (safety) => {
     const harness = new RunHarness();
     const { engine } = await harness.control("c1", safety);
     await harness.worker("w1", ["demo.echo"], echo);
@@ -44,7 +44,7 @@ describe("the way of a run", () => {
     ]);
   });
 
-  test("with the kernel in the process a step is one commit: its end, the run, and the next step sent", async () => {
+  test("with a local kernel, one commit ends a step, updates the run and dispatches the next step", async () => {
     const harness = new RunHarness();
     const { engine } = await harness.control("c1");
     await harness.worker("w1", ["demo.echo"], echo);
@@ -58,7 +58,7 @@ describe("the way of a run", () => {
     expect(commits).toBe(4);
   });
 
-  test("a denied step ends the run, in the commit that would have begun it", async () => {
+  test("a denied step fails the run in the commit that would have started it", async () => {
     const harness = new RunHarness();
     const { engine } = await harness.control("c1");
     await harness.apply(engine, {
@@ -70,11 +70,11 @@ describe("the way of a run", () => {
     expect(harness.states(id)).toEqual({ a: "DENIED", b: "CANCELLED" });
   });
 
-  test("a for_each of 1,000 children ends each of them once, in order, in bounded commits", async () => {
+  test("a `for_each` of 1,000 children runs each once, in bounded commits", async () => {
     const harness = new RunHarness();
     const { engine } = await harness.control("c1");
-    const worked: unknown[] = [];
-    await harness.worker("w1", ["demo.echo"], async ({ input }) => worked.push(input), 50);
+    const handled: unknown[] = [];
+    await harness.worker("w1", ["demo.echo"], async ({ input }) => handled.push(input), 50);
     await harness.apply(engine, {
       id: "fan",
       output: "${steps.each.output}",
@@ -89,11 +89,11 @@ describe("the way of a run", () => {
     await harness.pass(60_000);
     expect(harness.runOf(id)).toMatchObject({ state: "SUCCEEDED" });
     expect(harness.runOf(id).steps.each?.fan).toMatchObject({ count: 1_000, open: 0, succeeded: 1_000, failed: 0 });
-    expect([...worked].sort((a, b) => Number(a) - Number(b))).toEqual(items.map((item) => item * 2));
+    expect([...handled].sort((a, b) => Number(a) - Number(b))).toEqual(items.map((item) => item * 2));
     expect(putsMax).toBeLessThan(600);
   });
 
-  test("an approval step waits for a human, in the list of approvals, and says who decided", async () => {
+  test("an approval step waits in the approvals list and records the approver", async () => {
     const harness = new RunHarness();
     const { engine } = await harness.control("c1");
     await harness.worker("w1", ["demo.echo"], echo);
@@ -119,7 +119,7 @@ describe("the way of a run", () => {
     expect(harness.runOf(other)).toMatchObject({ state: "FAILED", error: { message: "too much" } });
   });
 
-  test("L43: a delay ends at its time, not before, also when the process that made it has died", async () => {
+  test("L43: a delay ends at its time after a crash of the process that set it", async () => {
     const harness = new RunHarness();
     const { engine } = await harness.control("c1");
     await harness.apply(engine, { id: "wait", steps: { wait: { type: "delay", delay_sec: 30 } } });
@@ -132,7 +132,7 @@ describe("the way of a run", () => {
     expect(harness.runOf(id)).toMatchObject({ state: "SUCCEEDED" });
   });
 
-  test("a sub-workflow passes the gate, hands its output up, and is cancelled with its parent", async () => {
+  test("a sub-workflow is admitted, returns its output, and is cancelled with its parent", async () => {
     const harness = new RunHarness();
     const { engine } = await harness.control("c1");
     await harness.worker("w1", ["demo.echo"], echo);
@@ -156,7 +156,7 @@ describe("the way of a run", () => {
     expect(harness.runOf(open).state).toBe("CANCELLED");
   });
 
-  test("paused, nothing new begins; resumed, it goes on", async () => {
+  test("a paused run starts no step until it is resumed", async () => {
     const harness = new RunHarness();
     const { engine } = await harness.control("c1");
     await harness.worker("w1", ["demo.echo"], echo);
@@ -165,16 +165,16 @@ describe("the way of a run", () => {
       steps: { wait: { type: "delay", delay_sec: 5 }, a: worker("demo.echo", { depends_on: ["wait"] }) },
     });
     const id = await harness.started(engine, "p");
-    const who = { org: "default", runId: id, by: "bob", why: "let me look" };
-    expect(await harness.run(pauseRun(engine, who))).toEqual({ kind: "moved", state: "PAUSED" });
+    const control = { org: "default", runId: id, by: "bob", why: "let me look" };
+    expect(await harness.run(pauseRun(engine, control))).toEqual({ kind: "moved", state: "PAUSED" });
     await harness.pass(20_000);
     expect(harness.states(id)).toEqual({ wait: "SUCCEEDED" });
-    expect(await harness.run(resumeRun(engine, who))).toEqual({ kind: "moved", state: "RUNNING" });
+    expect(await harness.run(resumeRun(engine, control))).toEqual({ kind: "moved", state: "RUNNING" });
     await harness.pass(2_000);
     expect(harness.runOf(id).state).toBe("SUCCEEDED");
   });
 
-  test("a step's dead letter, tried again, rejoins its run; a rerun keeps what came before", async () => {
+  test("a redriven step rejoins its run; a rerun keeps earlier steps", async () => {
     const harness = new RunHarness();
     const { engine } = await harness.control("c1");
     let isBroken = true;

@@ -1,42 +1,42 @@
 import { describe, expect, test } from "vitest";
-import { defaultSettings } from "../../../src/config/config.ts";
-import { deleteWorkflow } from "../../../src/engine/runs/workflows.ts";
-import { approve, reject } from "../../../src/engine/safety/approve-job.ts";
-import { RunHarness } from "../run-harness.ts";
+import { defaultSettings } from "../../../../src/config/config.ts";
+import { deleteWorkflow } from "../../../../src/engine/runs/workflows.ts";
+import { approve, reject } from "../../../../src/engine/safety/approve-job.ts";
+import { RunHarness } from "../../run-harness.ts";
 
 const worker = (topic: string, facts: object = {}) => ({ topic, ...facts });
 const ONCE = { retry: { max_retries: 0 } };
 
-/** A system whose workers echo, fail, or never answer. */
+/** Workers that echo, fail, fail for odd inputs, or never answer. */
 async function openSteps(safety: "local" | "remote" = "local") {
   const harness = new RunHarness();
   const { engine } = await harness.control("c1", safety);
-  const worked: string[] = [];
-  const seen = async <T>(jobId: string, value: T): Promise<T> => {
-    worked.push(jobId.replace(/^[^:]*:/, ""));
+  const handled: string[] = [];
+  const record = async <T>(jobId: string, value: T): Promise<T> => {
+    handled.push(jobId.replace(/^[^:]*:/, ""));
     return value;
   };
-  await harness.worker("echo", ["demo.echo"], ({ jobId, input }) => seen(jobId, input), 100);
+  await harness.worker("echo", ["demo.echo"], ({ jobId, input }) => record(jobId, input), 100);
   await harness.worker("bad", ["demo.bad"], async ({ jobId, input }) => {
-    await seen(jobId, null);
+    await record(jobId, null);
     throw new Error(`no: ${JSON.stringify(input)}`);
   });
   await harness.worker("odd", ["demo.odd"], async ({ jobId, input }) => {
-    await seen(jobId, null);
+    await record(jobId, null);
     if (Number(input) % 2 === 1) throw new Error(`odd: ${input}`);
     return input;
   });
   await harness.worker(
     "hang",
     ["demo.hang"],
-    ({ jobId }) => seen(jobId, null).then(() => new Promise(() => {})),
+    ({ jobId }) => record(jobId, null).then(() => new Promise(() => {})),
     2_000,
   );
-  return { harness, engine, worked };
+  return { harness, engine, handled };
 }
 
 describe("retries of a step", () => {
-  test("as often as it says, with its own backoff, and no more", async () => {
+  test("follow its own count and backoff", async () => {
     const { harness, engine } = await openSteps();
     const times: number[] = [];
     await harness.worker("w", ["demo.times"], async () => {
@@ -52,24 +52,24 @@ describe("retries of a step", () => {
     expect(gapsS).toEqual([10, 30, 60]);
   });
 
-  test("of one child do not touch the others (L45)", async () => {
-    const { harness, engine, worked } = await openSteps();
+  test("L45: retries of one child do not affect the others", async () => {
+    const { harness, engine, handled } = await openSteps();
     const step = worker("demo.odd", { for_each: "${[0, 1, 2]}", failure: "wait_all", retry: { max_retries: 2 } });
     await harness.apply(engine, { id: "r", steps: { a: step } });
     const id = await harness.started(engine, "r");
     await harness.pass(60_000);
-    expect([...worked].sort()).toEqual(["a.0@1", "a.1@1", "a.1@1", "a.1@1", "a.2@1"]);
+    expect([...handled].sort()).toEqual(["a.0@1", "a.1@1", "a.1@1", "a.1@1", "a.2@1"]);
     expect(harness.runOf(id)).toMatchObject({ state: "FAILED", error: { message: "odd: 1" } });
   });
 });
 
-describe("a step that fails", () => {
+describe("a failed step", () => {
   const failing = (onError?: string) => ({
     a: worker("demo.bad", { ...ONCE, input: 7, ...(onError === undefined ? {} : { on_error: onError }) }),
     b: worker("demo.echo", { depends_on: ["a"], input: { state: "${steps.a.state}", output: "${steps.a.output}" } }),
   });
 
-  test("ends the run, unless somebody says what else; with `continue` the next one can see it", async () => {
+  test("fails the run by default; with `continue` its state is visible to the next step", async () => {
     const { harness, engine } = await openSteps();
     await harness.apply(engine, { id: "fail", steps: failing() });
     await harness.apply(engine, { id: "go", steps: failing("continue") });
@@ -83,7 +83,7 @@ describe("a step that fails", () => {
     });
   });
 
-  test("and might have: what a step with a handler put out is the run's, when it was the last", async () => {
+  test("an unused error handler does not change the run's output", async () => {
     const { harness, engine } = await openSteps();
     const steps = { a: worker("demo.echo", { input: 1, on_error: "mend" }), mend: worker("demo.echo") };
     await harness.apply(engine, { id: "fine", steps });
@@ -92,7 +92,7 @@ describe("a step that fails", () => {
     expect(harness.runOf(id)).toMatchObject({ state: "SUCCEEDED", output: { value: { a: 1 } } });
   });
 
-  test("is handed to its handler, with the error; what came after it is skipped", async () => {
+  test("runs its error handler with the error; its dependents are skipped", async () => {
     const { harness, engine } = await openSteps();
     const mend = worker("demo.echo", { input: { why: "${steps.a.error.message}" } });
     await harness.apply(engine, { id: "handled", steps: { ...failing("mend"), mend } });
@@ -103,20 +103,20 @@ describe("a step that fails", () => {
   });
 
   test.each(["local", "remote"] as const)(
-    "because the policy says no: the run ends as denied, kernel %s",
+    "denied by the policy: the run fails as denied, kernel %s",
     async (safety) => {
-      const { harness, engine, worked } = await openSteps(safety);
+      const { harness, engine, handled } = await openSteps(safety);
       const steps = { a: worker("demo.echo", { input: 1 }), b: worker("danger.rm", { depends_on: ["a"] }) };
       await harness.apply(engine, { id: "danger", steps: { ...steps, c: worker("demo.echo", { depends_on: ["b"] }) } });
       const id = await harness.started(engine, "danger");
       await harness.pass(10_000);
       expect(harness.states(id)).toEqual({ a: "SUCCEEDED", b: "DENIED", c: "CANCELLED" });
       expect(harness.runOf(id)).toMatchObject({ state: "FAILED", error: { message: "deny by rule" } });
-      expect(worked).toEqual(["a@1"]);
+      expect(handled).toEqual(["a@1"]);
     },
   );
 
-  test("because it took too long: TIMEOUT, and the run goes its way", async () => {
+  test("that times out runs its error handler", async () => {
     const { harness, engine } = await openSteps();
     const steps = { a: worker("demo.hang", { timeout_sec: 20, on_error: "b" }), b: worker("demo.echo", { input: 1 }) };
     await harness.apply(engine, { id: "slow", steps });
@@ -128,7 +128,7 @@ describe("a step that fails", () => {
     expect(harness.runOf(id).state).toBe("SUCCEEDED");
   });
 
-  test("because its output does not fit: the place is named", async () => {
+  test("with an output that does not match its schema names the path", async () => {
     const { harness, engine } = await openSteps();
     const schema = {
       type: "object",
@@ -145,13 +145,13 @@ describe("a step that fails", () => {
   });
 });
 
-describe("which way a run goes", () => {
+describe("branching", () => {
   test.each([
     ["gold", ["big"]],
     ["silver", ["small"]],
     ["wood", ["none"]],
   ])("a switch on %s", async (kind, chosen) => {
-    const { harness, engine, worked } = await openSteps();
+    const { harness, engine, handled } = await openSteps();
     const steps = {
       which: {
         type: "switch",
@@ -164,11 +164,11 @@ describe("which way a run goes", () => {
     await harness.apply(engine, { id: "sw", steps });
     const id = await harness.started(engine, "sw", { input: { kind } });
     await harness.pass(5_000);
-    expect(worked).toEqual(chosen.map((step) => `${step}@1`));
+    expect(handled).toEqual(chosen.map((step) => `${step}@1`));
     expect(harness.runOf(id).state).toBe("SUCCEEDED");
   });
 
-  test("`any` takes the first branch and stops the others; the workers hear of it", async () => {
+  test("`any` takes the first branch and aborts the others", async () => {
     const { harness, engine } = await openSteps();
     const stopped: string[] = [];
     await harness.worker("slow", ["demo.slow"], ({ jobId, signal }) => {
@@ -188,7 +188,7 @@ describe("which way a run goes", () => {
   test.each([
     [2, "SUCCEEDED"],
     [3, "FAILED"],
-  ])("%i of 4 branches where 2 fail: %s", async (n, state) => {
+  ])("%i of 4 branches with 2 failures: %s", async (n, state) => {
     const { harness, engine } = await openSteps();
     const branches = Object.fromEntries(
       [0, 1, 2, 3].map((at) => [`b${at}`, worker("demo.odd", { ...ONCE, input: at })]),
@@ -202,9 +202,9 @@ describe("which way a run goes", () => {
   });
 });
 
-describe.each(["local", "remote"] as const)("what holds for every job holds for a step's, kernel %s", (safety) => {
-  test("a step that the policy wants a human for waits for one; a rejection ends the run", async () => {
-    const { harness, engine, worked } = await openSteps(safety);
+describe.each(["local", "remote"] as const)("step jobs follow the rules of all jobs, kernel %s", (safety) => {
+  test("a step that requires approval waits for it; a rejection fails the run", async () => {
+    const { harness, engine, handled } = await openSteps(safety);
     const { decide } = harness.kernel;
     const asks = { effect: "require_approval", ruleId: "risky", reason: "a human decides", snapshot: "s1" } as const;
     Object.assign(harness.kernel, {
@@ -218,7 +218,7 @@ describe.each(["local", "remote"] as const)("what holds for every job holds for 
     const [first, second] = [await harness.started(engine, "pay"), await harness.started(engine, "pay")];
     await harness.pass(5_000);
     expect(await harness.job(`${first}:pay@1`)).toMatchObject({ state: "APPROVAL_REQUIRED" });
-    expect(worked).toEqual([]);
+    expect(handled).toEqual([]);
     const request = (id: string) => ({ org: "default", jobId: `${id}:pay@1`, by: "bob" });
     expect(await harness.run(approve(engine, request(first)))).toMatchObject({ kind: "approved" });
     await harness.run(reject(engine, { ...request(second), why: "too much" }));
@@ -226,22 +226,22 @@ describe.each(["local", "remote"] as const)("what holds for every job holds for 
     expect(harness.runOf(first).state).toBe("SUCCEEDED");
     expect(harness.runOf(second)).toMatchObject({ state: "FAILED", error: { message: "too much" } });
     expect(harness.states(second)).toEqual({ pay: "DENIED", ship: "CANCELLED" });
-    expect(worked).toEqual(["pay@1", "ship@1"]);
+    expect(handled).toEqual(["pay@1", "ship@1"]);
   });
 
-  test("no more children are at work than the tenant may have jobs", async () => {
+  test("running children respect the tenant's job limit", async () => {
     const { limits } = defaultSettings();
     const harness = new RunHarness({ limits: { ...limits, concurrentJobsMax: 5 } });
     const { engine } = await harness.control("c1", safety);
-    let [atWork, atWorkMax] = [0, 0];
+    let [running, runningMax] = [0, 0];
     await harness.worker(
       "w1",
       ["demo.slow"],
       async () => {
-        atWork += 1;
-        atWorkMax = Math.max(atWorkMax, atWork);
+        running += 1;
+        runningMax = Math.max(runningMax, running);
         await new Promise<void>((resolve) => engine.world.clock.after(200, resolve));
-        atWork -= 1;
+        running -= 1;
       },
       100,
     );
@@ -249,12 +249,12 @@ describe.each(["local", "remote"] as const)("what holds for every job holds for 
     const id = await harness.started(engine, "many", { input: Array.from({ length: 60 }, (_, at) => at) });
     await harness.pass(120_000);
     expect(harness.runOf(id).state).toBe("SUCCEEDED");
-    expect(atWorkMax).toBe(5);
+    expect(runningMax).toBe(5);
   });
 });
 
-test("L44: a run keeps to its version, whatever becomes of the workflow", async () => {
-  const { harness, engine, worked } = await openSteps();
+test("L44: a run keeps its workflow version after updates and deletion", async () => {
+  const { harness, engine, handled } = await openSteps();
   const waiting = (then: object) => ({ id: "v", steps: { wait: { type: "delay", delay_sec: 30 }, ...then } });
   await harness.apply(engine, waiting({ old: worker("demo.echo", { depends_on: ["wait"], input: 1 }) }));
   const first = await harness.started(engine, "v");
@@ -262,7 +262,7 @@ test("L44: a run keeps to its version, whatever becomes of the workflow", async 
   const second = await harness.started(engine, "v");
   await harness.run(deleteWorkflow(engine, { org: "default", id: "v", by: "bob" }));
   expect(await harness.start(engine, "v")).toEqual({ kind: "no_workflow" });
-  // Nor does it depend on what this process remembers.
+  // Not from the cache of this process.
   harness.crash("c1");
   await harness.control("c2");
   await harness.pass(60_000);
@@ -270,5 +270,5 @@ test("L44: a run keeps to its version, whatever becomes of the workflow", async 
     ["SUCCEEDED", 1],
     ["SUCCEEDED", 2],
   ]);
-  expect([...worked].sort()).toEqual(["fresh@1", "old@1"]);
+  expect([...handled].sort()).toEqual(["fresh@1", "old@1"]);
 });

@@ -13,13 +13,13 @@ async function open() {
   const harness = new RunHarness();
   const { engine } = await harness.control("c1");
   const broken = new Set<unknown>();
-  const worked: unknown[] = [];
+  const handled: unknown[] = [];
   await harness.worker("w1", ["demo.flaky"], async ({ input }) => {
-    worked.push(input);
+    handled.push(input);
     if (broken.has(input)) throw new Error(`broken: ${String(input)}`);
     return input;
   });
-  return { harness, engine, broken, worked };
+  return { harness, engine, broken, handled };
 }
 
 async function startRerun(harness: RunHarness, engine: Engine, runId: string, fromStep: string): Promise<string> {
@@ -38,21 +38,21 @@ describe("a rerun beside a `parallel` that did not complete", () => {
   });
 
   test("repeats its failed branch and keeps the succeeded one", async () => {
-    const { harness, engine, broken, worked } = await open();
+    const { harness, engine, broken, handled } = await open();
     broken.add("bad");
     await harness.apply(engine, { id: "p", steps: steps({}) });
     const id = await harness.started(engine, "p");
     await harness.pass(5_000);
     expect(harness.states(id)).toMatchObject({ both: "FAILED", good: "SUCCEEDED", bad: "FAILED" });
     broken.clear();
-    worked.length = 0;
+    handled.length = 0;
     const request = { org: "default", runId: id, fromStep: "side", by: "bob" };
     const dry = await harness.run(dryRerun(engine, request));
     expect(dry.kind === "dry" && dry.steps.map(({ stepId }) => stepId).sort()).toEqual(["bad", "both", "side"]);
     const second = await startRerun(harness, engine, id, "side");
     await harness.pass(5_000);
     expect(harness.runOf(second)).toMatchObject({ state: "SUCCEEDED" });
-    expect([...worked].sort()).toEqual(["bad", "side"]);
+    expect([...handled].sort()).toEqual(["bad", "side"]);
   });
 
   test("repeats the failed branch of a cancelled `parallel`", async () => {
@@ -71,7 +71,7 @@ describe("a rerun beside a `parallel` that did not complete", () => {
 });
 
 test("a rerun keeps a succeeded `parallel` with a failed branch", async () => {
-  const { harness, engine, broken, worked } = await open();
+  const { harness, engine, broken, handled } = await open();
   broken.add("bad").add("after");
   const steps = {
     any: { type: "parallel", branches: ["bad", "good"], join: "any" },
@@ -83,15 +83,15 @@ test("a rerun keeps a succeeded `parallel` with a failed branch", async () => {
   const id = await harness.started(engine, "p");
   await harness.pass(5_000);
   broken.clear();
-  worked.length = 0;
+  handled.length = 0;
   const second = await startRerun(harness, engine, id, "after");
   await harness.pass(5_000);
   expect(harness.runOf(second)).toMatchObject({ state: "SUCCEEDED", steps: { any: { state: "SUCCEEDED" } } });
-  expect(worked).toEqual(["after"]);
+  expect(handled).toEqual(["after"]);
 });
 
 test("a rerun from a failed `for_each` repeats all of its items", async () => {
-  const { harness, engine, broken, worked } = await open();
+  const { harness, engine, broken, handled } = await open();
   broken.add(2);
   const each = step({ for_each: "${[1, 2, 3]}", max_parallel: 1, depends_on: ["first"] });
   await harness.apply(engine, {
@@ -103,11 +103,11 @@ test("a rerun from a failed `for_each` repeats all of its items", async () => {
   await harness.pass(5_000);
   expect(harness.runOf(id).steps.each).toMatchObject({ state: "FAILED", fan: { spawned: 2, succeeded: 1, failed: 1 } });
   broken.clear();
-  worked.length = 0;
+  handled.length = 0;
   const second = await startRerun(harness, engine, id, "each");
   await harness.pass(5_000);
   expect(harness.runOf(second)).toMatchObject({ state: "SUCCEEDED", output: { value: [1, 2, 3] } });
-  expect(worked).toEqual([1, 2, 3]);
+  expect(handled).toEqual([1, 2, 3]);
 });
 
 test("a replayed rerun returns the same run, even after the earlier run was redriven", async () => {

@@ -14,19 +14,19 @@ import { RUN_REQUEST, RunHarness } from "../run-harness.ts";
 const FAN = { id: "fan", steps: { each: { topic: "demo.x", for_each: "${input.items}" } } };
 const itemsOf = (count: number) => Array.from({ length: count }, (_, index) => `item-number-${index}`);
 
-describe("L45: what a run writes", () => {
-  test("for one more child does not depend on how many there are", async () => {
+describe("L45: bytes written by a run", () => {
+  test("per child do not depend on the number of children", async () => {
     const few = await fanned(100);
     const many = await fanned(4_000);
     expect(many.recordBytesMax).toBeLessThanOrEqual(1.5 * few.recordBytesMax);
     expect(many.bytesPerChild).toBeLessThanOrEqual(1.5 * few.bytesPerChild);
   });
 
-  test("for one step more does not depend on what the steps before have put out", async () => {
+  test("per step do not depend on the outputs of earlier steps", async () => {
     const small = await chained(10);
     const large = await chained(100_000);
     expect(large.recordBytesMax).toBeLessThanOrEqual(1.5 * small.recordBytesMax);
-    // Each value once: as the input, as what each step was given, and as what it answered with, on its job and for the run.
+    // Each value is stored as input, job input and job output, and once for the run.
     expect(large.blobBytes).toBeLessThan(3 * 100_100);
   });
 });
@@ -34,7 +34,7 @@ describe("L45: what a run writes", () => {
 describe("a value of some KiB", () => {
   const LARGE = { items: itemsOf(600), of: "x" };
 
-  test("is written once, read once by a process, and is what it was for steps, reruns and sub-runs", async () => {
+  test("is written once, read once per process, and unchanged for steps, reruns and sub-runs", async () => {
     const harness = new RunHarness();
     const { engine } = await harness.control("c1");
     await harness.worker("w", ["demo.x"], async ({ input }) => input);
@@ -45,26 +45,26 @@ describe("a value of some KiB", () => {
       b: { topic: "demo.x", depends_on: ["sub"], input: "${steps.sub.output}" },
     };
     await harness.apply(engine, { id: "outer", output: "${steps.b.output}", steps });
-    const { blobs, reads } = counted(engine.world.blobs);
+    const { blobs, reads } = countReads(engine.world.blobs);
     Object.assign(engine.world, { blobs });
     const id = await harness.started(engine, "outer", { input: LARGE });
     await harness.pass(10_000);
-    for (const runId of [id, (await again(harness, engine, id)).runId]) {
+    for (const runId of [id, (await startRerun(harness, engine, id)).runId]) {
       const { state, input, output, steps: ended } = harness.runOf(runId);
       expect(state).toBe("SUCCEEDED");
-      const kept = [input, output, ended.a?.output, ended.sub?.output, ended.b?.output] as Payload[];
-      expect(kept.map(({ kind }) => kind)).toEqual(kept.map(() => "pointer"));
-      for (const payload of kept) expect(await harness.run(valueIn(engine, payload))).toEqual(LARGE);
+      const payloads = [input, output, ended.a?.output, ended.sub?.output, ended.b?.output] as Payload[];
+      expect(payloads.map(({ kind }) => kind)).toEqual(payloads.map(() => "pointer"));
+      for (const payload of payloads) expect(await harness.run(valueIn(engine, payload))).toEqual(LARGE);
     }
     for (const { value } of harness.sim.net.store.rows(RUNS)) {
       expect(JSON.stringify(value).length).toBeLessThan(RUN_VALUE_BYTES_MAX);
     }
-    // The input was never read: who put it away knows it.
+    // The input is cached by the process that wrote it.
     expect(reads.get(`ctx:${id}`) ?? 0).toBe(0);
     expect(Math.max(...reads.values())).toBe(1);
   });
 
-  test("stands on the run up to the limit, and elsewhere beyond it", async () => {
+  test("is stored inline up to the limit and by pointer beyond it", async () => {
     const harness = new RunHarness();
     const { engine } = await harness.control("c1");
     await harness.apply(engine, {
@@ -83,7 +83,7 @@ describe("a value of some KiB", () => {
     }
   });
 
-  test("on a run that was written when it stood there: the run goes on with it", async () => {
+  test("stored inline by an older version can still be read", async () => {
     const harness = new RunHarness();
     const { engine } = await harness.control("c1");
     await harness.worker("w", ["demo.x"], async ({ input }) => input);
@@ -102,12 +102,12 @@ describe("a value of some KiB", () => {
     expect(harness.runOf(id)).toMatchObject({ state: "SUCCEEDED", output: { value: [600, 600] } });
   });
 
-  // Each of these moments in turn is the last of the first process.
-  test.each(["before it is put away", "between that and the commit"])(
-    "a process dies %s: another brings the run to its end",
-    async (moment) => {
-      let deaths = 0;
-      for (let fatal = 1; ; fatal++) {
+  // Each pass crashes the first process at a later put.
+  test.each(["before a blob is written", "after a blob is written and before the commit"])(
+    "a process crashes %s: another one completes the run",
+    async (point) => {
+      let crashes = 0;
+      for (let crashPut = 1; ; crashPut++) {
         const harness = new RunHarness();
         const { engine } = await harness.control("c1");
         await harness.worker("w", ["demo.x"], async ({ input }) => input);
@@ -116,13 +116,13 @@ describe("a value of some KiB", () => {
         let puts = 0;
         const putOnce: Blobs["put"] = async (...context) => {
           puts += 1;
-          const isFatal = puts === fatal;
-          if (isFatal && moment.startsWith("before")) harness.crash("c1");
-          await flowBlobs.put(...context);
+          const isFatal = puts === crashPut;
+          if (isFatal && point.startsWith("before")) harness.crash("c1");
+          await engineBlobs.put(...context);
           if (isFatal) harness.crash("c1");
         };
-        const flowBlobs = engine.world.blobs;
-        Object.assign(engine.world, { blobs: around(flowBlobs, { put: putOnce }) });
+        const engineBlobs = engine.world.blobs;
+        Object.assign(engine.world, { blobs: around(engineBlobs, { put: putOnce }) });
         const request = { ...RUN_REQUEST, workflowId: "fan", input: { items: itemsOf(300) }, idempotencyKey: "k" };
         void startRun(engine, request, "test").catch(() => {});
         await harness.pass(5_000);
@@ -133,15 +133,15 @@ describe("a value of some KiB", () => {
         const { state, output } = harness.runOf(outcome.runId);
         expect(state).toBe("SUCCEEDED");
         expect(readIn(harness, output)).toEqual(itemsOf(300));
-        if (puts < fatal) break;
-        deaths += 1;
+        if (puts < crashPut) break;
+        crashes += 1;
       }
-      // The input, the list, what a step answered with, and what the run did.
-      expect(deaths).toBeGreaterThanOrEqual(4);
+      // The input, the list, the output of a step and the output of the run.
+      expect(crashes).toBeGreaterThanOrEqual(4);
     },
   );
 
-  test("is there for as long as its run, which a dead letter may give a second life", async () => {
+  test("is kept as long as its run, also after redrives", async () => {
     const retention = { jobsMs: 60_000, runsMs: 60_000, idempotencyMs: 60_000 };
     const harness = new RunHarness({ retention });
     const { engine } = await harness.control("c1");
@@ -155,10 +155,10 @@ describe("a value of some KiB", () => {
     const t = { type: "transform", input: "${input}" };
     await harness.apply(engine, { id: "late", timeout_sec: 100, steps: { t, bad, ask } });
     const id = await harness.started(engine, "late", { input: LARGE });
-    for (let life = 0; life < 4; life++) {
+    for (let redrives = 0; redrives < 4; redrives++) {
       await harness.pass(50_000);
       expect(harness.runOf(id)).toMatchObject({ state: "FAILED" });
-      isBroken = life < 3;
+      isBroken = redrives < 3;
       const deadLetter = { org: "default", id: `${id}:bad@1`, by: "bob" };
       expect(await harness.run(redriveDeadLetter(engine, deadLetter))).toMatchObject({ kind: "revived" });
     }
@@ -171,13 +171,13 @@ describe("a value of some KiB", () => {
   });
 });
 
-/** A list of so many: the largest record of the run, and what was written of it and put away for it, for each child. */
+/** Runs a `for_each`; returns the largest run record and the bytes written per child. */
 async function fanned(count: number) {
   const harness = new RunHarness();
   const { engine } = await harness.control("c1");
   await harness.worker("w", ["demo.x"], async () => 1, 64);
   await harness.apply(engine, FAN);
-  const written = watched(harness);
+  const written = watchRunWrites(harness);
   const id = await harness.started(engine, "fan", { input: { items: itemsOf(count) } });
   for (let n = 0; n < 100 && harness.runOf(id).state === "RUNNING"; n++) await harness.pass(5_000);
   expect(harness.runOf(id)).toMatchObject({ state: "SUCCEEDED", steps: { each: { fan: { succeeded: count } } } });
@@ -185,7 +185,7 @@ async function fanned(count: number) {
   return { recordBytesMax: written.recordBytesMax, bytesPerChild };
 }
 
-/** Steps in a row, of which the first answers with so many bytes. */
+/** Runs ten steps in a row; the first returns `bytes` bytes. */
 async function chained(bytes: number) {
   const harness = new RunHarness();
   const { engine } = await harness.control("c1");
@@ -193,15 +193,15 @@ async function chained(bytes: number) {
   const steps: Record<string, object> = { s0: { topic: "demo.x", input: "${input}" } };
   for (let at = 1; at < 10; at++) steps[`s${at}`] = { topic: "demo.x", depends_on: [`s${at - 1}`], input: at };
   await harness.apply(engine, { id: "chain", output: "done", steps });
-  const written = watched(harness);
+  const written = watchRunWrites(harness);
   const id = await harness.started(engine, "chain", { input: "x".repeat(bytes) });
   await harness.pass(10_000);
   expect(harness.runOf(id).state).toBe("SUCCEEDED");
   return { recordBytesMax: written.recordBytesMax, blobBytes: blobBytesIn(harness) };
 }
 
-/** What is written of runs, from now on. */
-function watched(harness: RunHarness) {
+/** Counts the bytes of run records written from now on. */
+function watchRunWrites(harness: RunHarness) {
   const written = { bytes: 0, recordBytesMax: 0 };
   harness.sim.net.onCommit = (_, change, committed) => {
     if (committed.kind !== "committed") return;
@@ -218,7 +218,7 @@ function watched(harness: RunHarness) {
 const blobBytesIn = ({ sim: bench }: RunHarness): number =>
   [...bench.net.blobs.values()].reduce((sum, { bytes }) => sum + bytes.length, 0);
 
-function counted(inner: Blobs) {
+function countReads(inner: Blobs) {
   const reads = new Map<string, number>();
   const get: Blobs["get"] = (key) => {
     reads.set(key, (reads.get(key) ?? 0) + 1);
@@ -227,7 +227,7 @@ function counted(inner: Blobs) {
   return { blobs: around(inner, { get }), reads };
 }
 
-async function again(harness: RunHarness, engine: Engine, runId: string) {
+async function startRerun(harness: RunHarness, engine: Engine, runId: string) {
   const request = { org: "default", runId, fromStep: "sub", by: "bob", idempotencyKey: null };
   const outcome = await harness.run(rerun(engine, request));
   if (outcome.kind !== "started") throw new Error(outcome.kind);

@@ -30,8 +30,8 @@ async function open(limit = 10) {
   return { harness, engine };
 }
 
-describe("what is refused leaves nothing behind", () => {
-  test("a start, a rerun and a sub-workflow that find the org full keep no blobs", async () => {
+describe("refused and removed runs", () => {
+  test("starts, reruns and sub-workflows refused at the run limit leave no blobs", async () => {
     const { harness, engine } = await open(2);
     const t = { type: "transform", input: "${input}" };
     await harness.apply(engine, { id: "long", steps: { t, a: { type: "approval", depends_on: ["t"] } } });
@@ -45,14 +45,14 @@ describe("what is refused leaves nothing behind", () => {
     const before = [...harness.sim.net.blobs.keys()];
     expect(before.length).toBeGreaterThan(1);
     expect(await harness.start(engine, "long", { input: LARGE })).toMatchObject({ kind: "full" });
-    const again = { org: "default", runId: ended, fromStep: "a", by: "bob", idempotencyKey: null };
-    expect(await harness.run(rerun(engine, again))).toMatchObject({ kind: "full" });
-    // Meanwhile the sub-workflow asks for its slot again and again.
+    const rerunRequest = { org: "default", runId: ended, fromStep: "a", by: "bob", idempotencyKey: null };
+    expect(await harness.run(rerun(engine, rerunRequest))).toMatchObject({ kind: "full" });
+    // The sub-workflow retries for its slot meanwhile.
     await harness.pass(60_000);
     expect([...harness.sim.net.blobs.keys()]).toEqual(before);
   });
 
-  test("of a start that finds the org full the audit log says that nothing came of its verdict", async () => {
+  test("a start refused at the run limit is audited as not started", async () => {
     const { harness, engine } = await open(1);
     await harness.apply(engine, { id: "w", steps: { a: { topic: "demo.x" } } });
     await harness.started(engine, "w");
@@ -61,7 +61,7 @@ describe("what is refused leaves nothing behind", () => {
     expect(await auditLines(harness, engine, "decision")).toEqual(["alice allow", "alice allow", "alice not_started"]);
   });
 
-  test("of a workflow that was deleted no version can be started", async () => {
+  test("no version of a deleted workflow can be started", async () => {
     const { harness, engine } = await open();
     await harness.apply(engine, { id: "w", steps: { a: { type: "approval" } } });
     const id = await harness.started(engine, "w", { version: 1 });
@@ -71,7 +71,7 @@ describe("what is refused leaves nothing behind", () => {
     expect(harness.runOf(id).state).toBe("RUNNING");
   });
 
-  test("a run that became another one while it was removed is removed as that, and not only said to be", async () => {
+  test("a removal is repeated after a stale commit", async () => {
     const { harness, engine } = await open();
     await harness.apply(engine, { id: "w", steps: { t: { type: "transform", input: 1 } } });
     const id = await harness.started(engine, "w");
@@ -82,19 +82,27 @@ describe("what is refused leaves nothing behind", () => {
       return engine.world.store.commit(change);
     };
     const { store } = engine.world;
-    const late = composeEngine({ ...engine, world: { ...engine.world, store: around(store, { commit }) } }) as Engine;
-    expect(await harness.run(removeRun(late, { org: "default", runId: id, by: "bob" }))).toEqual({ kind: "removed" });
+    const decorated = composeEngine({
+      ...engine,
+      world: { ...engine.world, store: around(store, { commit }) },
+    }) as Engine;
+    expect(await harness.run(removeRun(decorated, { org: "default", runId: id, by: "bob" }))).toEqual({
+      kind: "removed",
+    });
     expect(harness.sim.net.store.load(RUNS, id)).toBeNull();
   });
 
-  test("a run that lives again while it is removed keeps its timeline", async () => {
+  test("a run redriven during its removal keeps its timeline", async () => {
     const { harness, engine } = await open();
     await harness.worker("w1", ["demo.bad"], async () => {
       throw new Error("no");
     });
-    const notes = Array.from({ length: 60 }, (_, at) => [`n${at}`, { type: "notify", message: "hello" }] as const);
+    const notifications = Array.from(
+      { length: 60 },
+      (_, at) => [`n${at}`, { type: "notify", message: "hello" }] as const,
+    );
     const bad = { topic: "demo.bad", retry: { max_retries: 0 } };
-    await harness.apply(engine, { id: "w", steps: { ...Object.fromEntries(notes), bad } });
+    await harness.apply(engine, { id: "w", steps: { ...Object.fromEntries(notifications), bad } });
     const id = await harness.started(engine, "w");
     await harness.pass(5_000);
     expect(harness.runOf(id).state).toBe("FAILED");
@@ -107,8 +115,11 @@ describe("what is refused leaves nothing behind", () => {
       return store.commit(change);
     };
     const { store } = engine.world;
-    const late = composeEngine({ ...engine, world: { ...engine.world, store: around(store, { commit }) } }) as Engine;
-    const outcome = await harness.run(removeRun(late, { org: "default", runId: id, by: "bob" }));
+    const decorated = composeEngine({
+      ...engine,
+      world: { ...engine.world, store: around(store, { commit }) },
+    }) as Engine;
+    const outcome = await harness.run(removeRun(decorated, { org: "default", runId: id, by: "bob" }));
     expect(outcome).toMatchObject({ kind: "still_open" });
     const { lines } = await harness.run(timeline(engine, harness.runOf(id), { limit: 1_000 }));
     expect(lines.map(({ seq }) => seq)).toEqual(Array.from({ length: harness.runOf(id).lineCount }, (_, seq) => seq));
@@ -116,7 +127,7 @@ describe("what is refused leaves nothing behind", () => {
 });
 
 describe("for_each", () => {
-  test("children that the run's end stopped keep a dead letter from coming back, in words", async () => {
+  test("children cancelled with the run block a redrive, with a reason", async () => {
     const { harness, engine } = await open();
     await harness.worker("w1", ["demo.bad"], async () => {
       throw new Error("broken");
@@ -132,7 +143,7 @@ describe("for_each", () => {
     expect(harness.runOf(id).state).toBe("FAILED");
   });
 
-  test("children of a step that ends in the decision that asked for them are never made", async () => {
+  test("children are not created when the same decision ends their step", async () => {
     const { harness, engine } = await open();
     const each = { topic: "demo.x", for_each: "${[1, 2, 3]}" };
     const bad = { type: "transform", input: "${input.no.such}" };
@@ -142,7 +153,7 @@ describe("for_each", () => {
     expect([...harness.sim.net.store.rows(JOBS)]).toEqual([]);
   });
 
-  test("a child whose output its schema refuses has none for those who come after", async () => {
+  test("a child whose output does not match its schema has no output", async () => {
     const { harness, engine } = await open();
     await harness.worker("w1", ["demo.echo"], async ({ input }) => input);
     const schema = { output_schema: { type: "integer" }, failure: { tolerate: 1 } };
@@ -153,7 +164,7 @@ describe("for_each", () => {
     expect(harness.runOf(id)).toMatchObject({ state: "SUCCEEDED", output: { value: [1, null, 3] } });
   });
 
-  test("what its children put out is read up to a bound, and beyond it the reader fails, in words", async () => {
+  test("outputs are read up to a limit; beyond it the reader fails", async () => {
     const { harness, engine } = await open();
     await harness.worker("w1", ["demo.much"], async () => "y".repeat(2_000_000));
     const each = { topic: "demo.much", for_each: `\${[${Array.from({ length: 17 }, (_, at) => at).join()}]}` };
@@ -172,7 +183,7 @@ describe("for_each", () => {
     expect(harness.runOf(id).steps.reader?.error).toMatchObject({ name: "ExpressionFailed", message });
   });
 
-  test("what a step does at once for each item must not take long altogether", async () => {
+  test("an immediate step has one evaluation limit for all items", async () => {
     const { harness, engine } = await open();
     const input = "${size(input.numbers.filter(x, input.numbers.exists(y, y == x + 1000)))}";
     await harness.apply(engine, { id: "w", steps: { t: { type: "transform", for_each: "${input.numbers}", input } } });
@@ -181,7 +192,7 @@ describe("for_each", () => {
     expect(harness.runOf(id).steps.t).toMatchObject({ state: "FAILED", error: { name: "ExpressionFailed", message } });
   });
 
-  test("what a step does at once for each item stops where its output cannot be kept any more", async () => {
+  test("an immediate step stops when its output exceeds the limit", async () => {
     const { harness, engine } = await open();
     const steps = { n: { type: "notify", for_each: "${input.items}", message: "${input.text}" } };
     await harness.apply(engine, { id: "w", steps });
@@ -195,42 +206,44 @@ describe("for_each", () => {
       { kind: "inline", value: input },
       { nowMs: engine.world.clock.now(), deadlineMs: 60_000 },
     );
-    const { run: after, notifications: told } = await harness.run(
+    const { run: after, notifications: sent } = await harness.run(
       decideRun(engine, plan, run, [{ kind: "time" }], new Set()),
     );
     expect(after.steps.n).toMatchObject({ state: "FAILED", error: { name: "TooLarge" } });
-    expect(told.length).toBeLessThan(30);
+    expect(sent.length).toBeLessThan(30);
   });
 });
 
-test.each(["b@1", "b.12@1"])("nobody can take the id of a step's job (run:%s) before the run does", (step) => {
+test.each(["b@1", "b.12@1"])("rejects a job id reserved for a step (run:%s)", (step) => {
   const checked = checkSubmission({ org: "other", topic: "demo.x", jobId: `r1:${step}` });
   expect(checked).toMatchObject({ kind: "bad", problems: [expect.stringContaining("reserved for workflow steps")] });
   expect(checkSubmission({ topic: "demo.x", jobId: "order:7" }).kind).toBe("ok");
 });
 
-test("a dry run asks the policy with the labels, the actor and the priority that the run would have", async () => {
+test("a dry run passes labels, actor and priority to the policy", async () => {
   const { harness, engine } = await open();
   await harness.apply(engine, { id: "w", steps: { a: { topic: "demo.x" } } });
-  const said = { labels: { env: "prod" }, priority: "critical", actorId: "agent-7" } as const;
-  const id = await harness.started(engine, "w", said);
+  const runOptions = { labels: { env: "prod" }, priority: "critical", actorId: "agent-7" } as const;
+  const id = await harness.started(engine, "w", runOptions);
   await harness.run(cancelRun(engine, { org: "default", runId: id, by: "bob", why: "enough" }));
-  const asked: PolicyRequest[] = [];
+  const requests: PolicyRequest[] = [];
   const { decide } = harness.kernel;
   harness.kernel.decide = (request) => {
-    asked.push(request);
+    requests.push(request);
     return decide(request);
   };
-  await harness.run(dryRun(engine, { org: "default", workflowId: "w", version: null, input: {}, by: "bob", ...said }));
+  await harness.run(
+    dryRun(engine, { org: "default", workflowId: "w", version: null, input: {}, by: "bob", ...runOptions }),
+  );
   await harness.run(dryRerun(engine, { org: "default", runId: id, fromStep: "a", by: "bob" }));
-  expect(asked).toHaveLength(2);
-  for (const { labels, actorId } of asked) {
+  expect(requests).toHaveLength(2);
+  for (const { labels, actorId } of requests) {
     expect(labels).toMatchObject({ env: "prod" });
     expect(actorId).toBe("agent-7");
   }
 });
 
-test("what a worker over HTTP put out is kept as long as its run, and those who run it again, may need it", async () => {
+test("a result of an HTTP worker is kept as long as its run and reruns may need it", async () => {
   const { harness, engine } = await open();
   const days = (count: number) => count * 24 * 3_600;
   const wait = { type: "delay", delay_sec: days(20), depends_on: ["a"] };
@@ -244,6 +257,6 @@ test("what a worker over HTTP put out is kept as long as its run, and those who 
   await harness.run(completeLeased(engine, { org: "default", jobId: job.id, leaseId: job.leaseId ?? "" }, LARGE));
   const { steps, deadlineMs } = harness.runOf(id);
   expect(steps.a).toMatchObject({ state: "SUCCEEDED", output: { kind: "pointer" } });
-  const kept = harness.sim.net.blobs.get(`res:${job.id}.${job.leaseId}`);
-  expect(kept?.expiresAtMs).toBeGreaterThan(deadlineMs + harness.settings.retention.runsMs);
+  const blob = harness.sim.net.blobs.get(`res:${job.id}.${job.leaseId}`);
+  expect(blob?.expiresAtMs).toBeGreaterThan(deadlineMs + harness.settings.retention.runsMs);
 });

@@ -12,7 +12,7 @@ const fan = (facts: object, workflow: object = {}) => ({
   steps: { each: { topic: "demo.fan", for_each: "${input.items}", max_parallel: 10_000, input: "${item}", ...facts } },
 });
 
-/** A run with many children whose workers answer by their number: with it, with an error, or never. */
+/** A run with many children whose worker succeeds, fails or hangs depending on the item. */
 async function fanned(
   count: number,
   answer: (input: number) => "ok" | "bad" | "never",
@@ -23,15 +23,15 @@ async function fanned(
   const harness = new RunHarness({ dispatch: { ...dispatch, windowMax: 10_000, deadlineMs: 3_600_000 } });
   const { engine } = await harness.control("c1");
   for (let at = 2; at <= processes; at++) await harness.control(`c${at}`);
-  const told = new Set<number>();
-  const worked: number[] = [];
+  const aborted = new Set<number>();
+  const handled: number[] = [];
   const handle = ({ input, signal }: { input: unknown; signal: AbortSignal }) => {
     const item = Number(input);
-    worked.push(item);
-    const became = answer(item);
-    if (became === "ok") return Promise.resolve(item);
-    if (became === "bad") return Promise.reject(new Error(`no: ${item}`));
-    signal.addEventListener("abort", () => told.add(item));
+    handled.push(item);
+    const result = answer(item);
+    if (result === "ok") return Promise.resolve(item);
+    if (result === "bad") return Promise.reject(new Error(`no: ${item}`));
+    signal.addEventListener("abort", () => aborted.add(item));
     return new Promise(() => {});
   };
   await harness.worker("w1", ["demo.fan"], handle, 10_000, { extendsForMs: 3_600_000 });
@@ -44,7 +44,7 @@ async function fanned(
     for (const { table, value } of change.puts) if (table === RUNS.name) states.push((value as Run).state);
   };
   const id = await harness.started(engine, "fan", { input: range(count) });
-  return { harness, engine, id, told, worked, states, putsMax: () => putsMax };
+  return { harness, engine, id, aborted, handled, states, putsMax: () => putsMax };
 }
 
 const jobStates = (harness: RunHarness): Partial<Record<JobState, number>> => {
@@ -52,33 +52,33 @@ const jobStates = (harness: RunHarness): Partial<Record<JobState, number>> => {
   for (const { value } of harness.sim.net.store.rows(JOBS)) counts[value.state] = (counts[value.state] ?? 0) + 1;
   return counts;
 };
-const who = (runId: string) => ({ org: "default", runId, by: "bob", why: "enough" });
+const control = (runId: string) => ({ org: "default", runId, by: "bob", why: "enough" });
 
-describe("many open children", () => {
-  test.each([1, 3])("cancel reaches all 1,000 workers, in bounded commits, with %i processes", async (processes) => {
-    const { harness, engine, id, told, states, putsMax } = await fanned(1_000, () => "never", fan({}), processes);
+describe("ending a run with many open children", () => {
+  test.each([1, 3])("cancel aborts all 1,000 jobs in bounded commits, with %i processes", async (processes) => {
+    const { harness, engine, id, aborted, states, putsMax } = await fanned(1_000, () => "never", fan({}), processes);
     await harness.pass(30_000);
     expect(harness.runOf(id).steps.each?.fan).toMatchObject({ open: 1_000 });
-    const cancelled = await harness.run(cancelRun(engine, who(id)));
+    const cancelled = await harness.run(cancelRun(engine, control(id)));
     expect(cancelled).toEqual({ kind: "moved", state: "ENDING" });
     await harness.pass(3_000);
     expect(harness.runOf(id)).toMatchObject({ state: "CANCELLED", error: { message: "enough" } });
     expect(harness.runOf(id).steps.each).toMatchObject({ state: "CANCELLED", fan: { open: 0, cancelled: 1_000 } });
     expect(jobStates(harness)).toEqual({ CANCELLED: 1_000 });
-    expect(told.size).toBe(1_000);
+    expect(aborted.size).toBe(1_000);
     expect(putsMax()).toBeLessThan(600);
     expect(states.filter((state) => state === "ENDING").length).toBeGreaterThan(2);
     expect(harness.sim.net.store.count(RUNS_GROUP, "default")).toBe(0);
   });
 
-  test("one whose process dies while it is ending is ended by another", async () => {
-    const { harness, engine, id, told } = await fanned(1_000, () => "never", fan({}));
+  test("another process completes the end after a crash", async () => {
+    const { harness, engine, id, aborted } = await fanned(1_000, () => "never", fan({}));
     await harness.pass(30_000);
     harness.sim.net.onCommit = (by, change) => {
       const ends = change.puts.some(({ table, value }) => table === RUNS.name && (value as Run).state === "ENDING");
       if (by.name === "c1" && ends) harness.crash("c1");
     };
-    void cancelRun(engine, who(id));
+    void cancelRun(engine, control(id));
     await harness.pass(1_000);
     expect(harness.runOf(id).state).toBe("ENDING");
     expect(harness.sim.net.store.count(RUNS_GROUP, "default")).toBe(1);
@@ -86,23 +86,23 @@ describe("many open children", () => {
     await harness.pass(30_000);
     expect(harness.runOf(id).state).toBe("CANCELLED");
     expect(jobStates(harness)).toEqual({ CANCELLED: 1_000 });
-    expect(told.size).toBeGreaterThan(700);
+    expect(aborted.size).toBeGreaterThan(700);
   });
 
-  test("the run's own timeout stops 300 of them", async () => {
-    const { harness, id, told, states } = await fanned(300, () => "never", fan({}, { timeout_sec: 60 }));
+  test("the run timeout aborts 300 jobs", async () => {
+    const { harness, id, aborted, states } = await fanned(300, () => "never", fan({}, { timeout_sec: 60 }));
     await harness.pass(59_000);
     expect(harness.runOf(id).state).toBe("RUNNING");
     await harness.pass(10_000);
     expect(harness.runOf(id)).toMatchObject({ state: "TIMEOUT", error: { name: "DeadlineExceeded" } });
     expect(states).toContain("ENDING");
-    expect(told.size).toBe(300);
+    expect(aborted.size).toBe(300);
     expect(jobStates(harness)).toEqual({ CANCELLED: 300 });
   });
 
-  test("fail_fast: the first failure stops the 999 others, and ends the run with its words", async () => {
+  test("fail_fast: the first failure cancels the others and becomes the error of the run", async () => {
     const facts = { retry: { max_retries: 0 } };
-    const { harness, id, told } = await fanned(1_000, (item) => (item === 500 ? "bad" : "never"), fan(facts));
+    const { harness, id, aborted } = await fanned(1_000, (item) => (item === 500 ? "bad" : "never"), fan(facts));
     await harness.pass(60_000);
     expect(harness.runOf(id)).toMatchObject({ state: "FAILED", error: { message: "no: 500" } });
     const { each } = harness.runOf(id).steps;
@@ -110,27 +110,27 @@ describe("many open children", () => {
     expect((each?.fan?.cancelled ?? 0) + 1).toBe(each?.fan?.spawned);
     const { FAILED, CANCELLED, ...rest } = jobStates(harness);
     expect({ FAILED, rest }).toEqual({ FAILED: 1, rest: {} });
-    // Whoever was at work heard of it.
-    expect(told.size).toBeGreaterThan(0);
-    expect(told.size).toBeLessThanOrEqual(CANCELLED ?? 0);
+    // Only running jobs are aborted.
+    expect(aborted.size).toBeGreaterThan(0);
+    expect(aborted.size).toBeLessThanOrEqual(CANCELLED ?? 0);
   });
 
   test.each([
     [{ tolerate: 3 }, "SUCCEEDED"],
     [{ tolerate: 2 }, "FAILED"],
     ["wait_all", "FAILED"],
-  ])("%j with 3 failures among 100: %s, and all of them were done", async (failure, state) => {
+  ])("%j with 3 failures among 100: %s, after all of them ran", async (failure, state) => {
     const facts = { failure, retry: { max_retries: 0 } };
     const workflow = fan(facts, { output: "${size(steps.each.output)}" });
-    const { harness, id, worked } = await fanned(100, (item) => ([7, 50, 99].includes(item) ? "bad" : "ok"), workflow);
+    const { harness, id, handled } = await fanned(100, (item) => ([7, 50, 99].includes(item) ? "bad" : "ok"), workflow);
     await harness.pass(30_000);
     expect(harness.runOf(id).state).toBe(state);
     expect(harness.runOf(id).steps.each?.fan).toMatchObject({ open: 0, succeeded: 97, failed: 3 });
-    expect(worked).toHaveLength(100);
+    expect(handled).toHaveLength(100);
     if (state === "SUCCEEDED") expect(harness.runOf(id).output).toEqual({ kind: "inline", value: 100 });
   });
 
-  test("paused, no further child is made; those that are out end and are counted; resumed, the rest follow", async () => {
+  test("a paused run starts no further child and counts those that end; resumed, it starts the rest", async () => {
     const open: (() => void)[] = [];
     const harness = new RunHarness();
     const { engine } = await harness.control("c1");
@@ -139,12 +139,12 @@ describe("many open children", () => {
     await harness.apply(engine, fan({ max_parallel: 10, input: "${item}" }));
     const id = await harness.started(engine, "fan", { input: range(30) });
     await harness.pass(1_000);
-    await harness.run(pauseRun(engine, who(id)));
+    await harness.run(pauseRun(engine, control(id)));
     for (const end of open.splice(0)) end();
     await harness.pass(60_000);
     expect(harness.runOf(id)).toMatchObject({ state: "PAUSED" });
     expect(harness.runOf(id).steps.each?.fan).toMatchObject({ spawned: 10, open: 0, succeeded: 10 });
-    expect(await harness.run(resumeRun(engine, who(id)))).toEqual({ kind: "moved", state: "RUNNING" });
+    expect(await harness.run(resumeRun(engine, control(id)))).toEqual({ kind: "moved", state: "RUNNING" });
     for (let round = 0; round < 2; round++) {
       await harness.pass(2_000);
       expect(open).toHaveLength(10);
@@ -154,44 +154,44 @@ describe("many open children", () => {
     expect(harness.runOf(id)).toMatchObject({ state: "SUCCEEDED" });
   });
 
-  test("paused after the last child was made: its end waits for the resume; cancelled while paused it ends", async () => {
+  test("a paused run can be cancelled", async () => {
     const { harness, engine, id } = await fanned(5, () => "never", fan({}));
-    await harness.run(pauseRun(engine, who(id)));
-    expect(await harness.run(pauseRun(engine, who(id)))).toEqual({ kind: "already", state: "PAUSED" });
-    expect(await harness.run(cancelRun(engine, who(id)))).toMatchObject({ kind: "moved" });
+    await harness.run(pauseRun(engine, control(id)));
+    expect(await harness.run(pauseRun(engine, control(id)))).toEqual({ kind: "already", state: "PAUSED" });
+    expect(await harness.run(cancelRun(engine, control(id)))).toMatchObject({ kind: "moved" });
     await harness.pass(2_000);
     expect(harness.runOf(id).state).toBe("CANCELLED");
-    expect(await harness.run(resumeRun(engine, who(id)))).toEqual({ kind: "ended", state: "CANCELLED" });
+    expect(await harness.run(resumeRun(engine, control(id)))).toEqual({ kind: "ended", state: "CANCELLED" });
   });
 });
 
-test("people who want different things at once are each told what became of the run", async () => {
+test("concurrent pause and cancel requests each report the resulting state", async () => {
   const harness = new RunHarness();
   const engines = [(await harness.control("c1")).engine, (await harness.control("c2")).engine] as const;
   await harness.apply(engines[0], { id: "ask", steps: { ask: { type: "approval" } } });
   const id = await harness.started(engines[0], "ask");
-  const wishes = [pauseRun, cancelRun, pauseRun, cancelRun, pauseRun];
+  const requests = [pauseRun, cancelRun, pauseRun, cancelRun, pauseRun];
   const outcomes = await harness.run(
-    Promise.all(wishes.map((request, at) => request(engines[at % 2] ?? engines[0], who(id)))),
+    Promise.all(requests.map((request, at) => request(engines[at % 2] ?? engines[0], control(id)))),
   );
   expect(harness.runOf(id).state).toBe("CANCELLED");
   for (const [at, outcome] of outcomes.entries()) {
-    if (wishes[at] === cancelRun) expect(outcome).toMatchObject({ state: "CANCELLED" });
-    // A pause that came too late has moved nothing.
+    if (requests[at] === cancelRun) expect(outcome).toMatchObject({ state: "CANCELLED" });
+    // A pause after the end changes nothing.
     else expect(outcome).toEqual({ kind: outcome.kind, state: outcome.kind === "ended" ? "CANCELLED" : "PAUSED" });
   }
   const events = harness.runOf(id).lines.map(({ event }) => event);
   expect(events.filter((event) => event === "run_cancelled")).toHaveLength(1);
 });
 
-test("a paused run whose last step has ended concludes when it is resumed", async () => {
+test("a paused run whose last step has ended ends when it is resumed", async () => {
   const harness = new RunHarness();
   const { engine } = await harness.control("c1");
   await harness.apply(engine, { id: "wait", steps: { wait: { type: "delay", delay_sec: 2 } } });
   const id = await harness.started(engine, "wait");
-  await harness.run(pauseRun(engine, who(id)));
+  await harness.run(pauseRun(engine, control(id)));
   await harness.pass(10_000);
   expect(harness.runOf(id).state).toBe("PAUSED");
   expect(harness.states(id)).toEqual({ wait: "SUCCEEDED" });
-  expect(await harness.run(resumeRun(engine, who(id)))).toEqual({ kind: "moved", state: "SUCCEEDED" });
+  expect(await harness.run(resumeRun(engine, control(id)))).toEqual({ kind: "moved", state: "SUCCEEDED" });
 });

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
-import { defaultSettings } from "../../../src/config/config.ts";
-import type { Settings } from "../../../src/core/settings.ts";
-import { redriveDeadLetter } from "../../../src/engine/maintenance/redrive.ts";
-import { RunHarness } from "../run-harness.ts";
+import { defaultSettings } from "../../../../src/config/config.ts";
+import type { Settings } from "../../../../src/core/settings.ts";
+import { redriveDeadLetter } from "../../../../src/engine/maintenance/redrive.ts";
+import { RunHarness } from "../../run-harness.ts";
 
 const never = () => new Promise<never>(() => {});
 
@@ -17,10 +17,10 @@ async function open(settings: Partial<Settings> = {}) {
 const retry = ({ harness, engine }: Awaited<ReturnType<typeof open>>, id: string) =>
   harness.run(redriveDeadLetter(engine, { org: "default", id, by: "bob" }));
 
-test("a run whose results keep coming ends when its time is up", async () => {
+test("a run with a steady stream of results still times out", async () => {
   const { harness, engine } = await open();
   const { clock } = engine.world;
-  // One result every second: there is always somebody who writes the run.
+  // One result a second, so that the run is written all the time.
   await harness.worker("slow", ["demo.slow"], () => new Promise((resolve) => clock.after(1_000, () => resolve(1))), 1);
   const each = { topic: "demo.slow", for_each: "${input}", input: "${item}", max_parallel: 1 };
   await harness.apply(engine, { id: "fan", timeout_sec: 20, steps: { each } });
@@ -29,9 +29,9 @@ test("a run whose results keep coming ends when its time is up", async () => {
   expect(harness.runOf(id)).toMatchObject({ state: "TIMEOUT", error: { name: "DeadlineExceeded" } });
 });
 
-describe("a delay", () => {
+describe("delay", () => {
   test.each(["5", "March 7", "2030-01-01", "2026-13-01T00:00:00Z", ""])(
-    "until `%s` is none: the step fails, instead of going on at once",
+    "rejects `delay_until` of `%s`",
     async (when) => {
       const { harness, engine } = await open();
       await harness.apply(engine, { id: "d", steps: { wait: { type: "delay", delay_until: "${input.when}" } } });
@@ -42,7 +42,7 @@ describe("a delay", () => {
     },
   );
 
-  test.each(["", " ", "1e3x", true, [3]])("of %j seconds is none", async (seconds) => {
+  test.each(["", " ", "1e3x", true, [3]])("rejects `delay_sec` of %j", async (seconds) => {
     const { harness, engine } = await open();
     await harness.apply(engine, { id: "d", steps: { wait: { type: "delay", delay_sec: "${input.seconds}" } } });
     const id = await harness.started(engine, "d", { input: { seconds } });
@@ -54,7 +54,7 @@ describe("a delay", () => {
     ["as written", { delay_sec: 86_400 }],
     ["in seconds", { delay_sec: "${input.seconds}" }],
     ["until a time", { delay_until: "${input.until}" }],
-  ])("that would end after its run fails at once, and says so: %s", async (_, delay) => {
+  ])("fails at once when it would end after the run deadline: %s", async (_, delay) => {
     const { harness, engine } = await open();
     const steps = { wait: { type: "delay", ...delay, on_error: "continue" }, after: { type: "notify", message: "on" } };
     await harness.apply(engine, { id: "d", timeout_sec: 86_400, steps });
@@ -67,7 +67,7 @@ describe("a delay", () => {
     expect(harness.states(id).after).toBe("SUCCEEDED");
   });
 
-  test("of an item that would end after its run fails that item", async () => {
+  test("of an item fails that item when it would end after the run deadline", async () => {
     const { harness, engine } = await open();
     const wait = { type: "delay", delay_sec: "${item}", for_each: "[1, 100]", failure: { tolerate: 1 } };
     await harness.apply(engine, { id: "d", timeout_sec: 60, steps: { wait } });
@@ -77,17 +77,17 @@ describe("a delay", () => {
     expect(harness.runOf(id)).toMatchObject({ state: "SUCCEEDED", steps: { wait: { fan } } });
   });
 
-  test("takes as many seconds from an expression as from a definition, and no more", async () => {
+  test("has the same limit in an expression as in a definition", async () => {
     const { harness, engine } = await open({ run: { ...defaultSettings().run, deadlineMs: 40 * 86_400_000 } });
     await harness.apply(engine, { id: "d", steps: { wait: { type: "delay", delay_sec: "${input}" } } });
-    const most = await harness.started(engine, "d", { input: 30 * 86_400 });
-    expect(harness.states(most)).toEqual({ wait: "RUNNING" });
-    const more = await harness.started(engine, "d", { input: 30 * 86_400 + 1 });
+    const max = await harness.started(engine, "d", { input: 30 * 86_400 });
+    expect(harness.states(max)).toEqual({ wait: "RUNNING" });
+    const tooLong = await harness.started(engine, "d", { input: 30 * 86_400 + 1 });
     const error = { name: "ExpressionFailed", message: "`delay_sec` must be from 0 to 2592000, got 2592001" };
-    expect(harness.runOf(more)).toMatchObject({ state: "FAILED", error });
+    expect(harness.runOf(tooLong)).toMatchObject({ state: "FAILED", error });
   });
 
-  test("until a time to come ends at that time, and not before", async () => {
+  test("until a future time ends at that time", async () => {
     const { harness, engine } = await open();
     await harness.apply(engine, { id: "d", steps: { wait: { type: "delay", delay_until: "${input}" } } });
     const untilMs = engine.world.clock.now() + 3_600_500;
@@ -100,7 +100,7 @@ describe("a delay", () => {
     expect(harness.runOf(id).steps.wait?.endedMs).toBeGreaterThanOrEqual(untilMs);
   });
 
-  test("until a time that has passed goes on at once, and of `2.5` seconds after as many", async () => {
+  test("until a past time ends at once; `2.5` seconds are accepted", async () => {
     const { harness, engine } = await open();
     const past = { type: "delay", delay_until: "${input.past}" };
     const some = { type: "delay", delay_sec: "${input.seconds}", depends_on: ["past"] };
@@ -113,7 +113,7 @@ describe("a delay", () => {
     expect(harness.runOf(id).state).toBe("SUCCEEDED");
   });
 
-  test("that is tried again after it took too long ends at its time, and not before", async () => {
+  test("redriven after its timeout keeps its original end", async () => {
     const opened = await open();
     const { harness, engine } = opened;
     const wait = { type: "delay", delay_sec: 100, timeout_sec: 60 };
@@ -131,13 +131,13 @@ describe("a delay", () => {
   });
 });
 
-describe("a step that is tried again after its death has as much time as the first time", () => {
+describe("a redriven step has its full timeout again", () => {
   const steps = {
     worker: { topic: "demo.hang", timeout_sec: 60 },
     approval: { type: "approval", timeout_sec: 60 },
     subworkflow: { type: "subworkflow", workflow: "inner", timeout_sec: 60 },
   };
-  test.each(Object.entries(steps))("%s", async (_type, step) => {
+  test.each(Object.entries(steps))("of type %s", async (_type, step) => {
     const opened = await open();
     const { harness, engine } = opened;
     await harness.apply(engine, { id: "inner", steps: { a: { type: "approval" } } });
@@ -152,7 +152,7 @@ describe("a step that is tried again after its death has as much time as the fir
     expect(harness.runOf(id)).toMatchObject({ state: "FAILED", steps: { a: { state: "TIMEOUT" } } });
   });
 
-  test("L43: an approval that a process which died has asked for ends at its time, and not before", async () => {
+  test("L43: an approval requested by a crashed process expires at its time", async () => {
     const harness = new RunHarness();
     const { engine } = await harness.control("c1");
     await harness.apply(engine, { id: "t", steps: { ask: { type: "approval", timeout_sec: 60 } } });
@@ -167,7 +167,7 @@ describe("a step that is tried again after its death has as much time as the fir
     expect(endedMs - startedMs).toBeGreaterThanOrEqual(60_000);
   });
 
-  test("an approval step without a time of its own: all the time that people have", async () => {
+  test("an approval step without a timeout has the full approval period", async () => {
     const opened = await open({ approval: { ...defaultSettings().approval, expiresMs: 25 * 3_600_000 } });
     const { harness, engine } = opened;
     const { approval } = harness.settings;

@@ -1,13 +1,13 @@
 import { describe, expect, test } from "vitest";
-import { isFinal, JOBS } from "../../../src/core/model/job.ts";
-import { permanent } from "../../../src/core/retry/intent.ts";
-import { redriveDeadLetter } from "../../../src/engine/maintenance/redrive.ts";
-import { explainRun } from "../../../src/engine/observe/explain-run.ts";
-import { cancelRun, pauseRun } from "../../../src/engine/runs/control-run.ts";
-import type { WorkItem } from "../../../src/worker/worker.ts";
-import { RunHarness } from "../run-harness.ts";
+import { isFinal, JOBS } from "../../../../src/core/model/job.ts";
+import { permanent } from "../../../../src/core/retry/intent.ts";
+import { redriveDeadLetter } from "../../../../src/engine/maintenance/redrive.ts";
+import { explainRun } from "../../../../src/engine/observe/explain-run.ts";
+import { cancelRun, pauseRun } from "../../../../src/engine/runs/control-run.ts";
+import type { WorkItem } from "../../../../src/worker/worker.ts";
+import { RunHarness } from "../../run-harness.ts";
 
-/** A list of four, one at a time unless it is said otherwise. Work takes 8 s an item, and some of it fails at first. */
+/** A `for_each` of four items, one at a time by default. Each item takes 8 s; items in `broken` fail. */
 async function begin(facts: object) {
   const harness = new RunHarness();
   const { engine } = await harness.control("c1");
@@ -22,13 +22,13 @@ async function begin(facts: object) {
   return { harness, engine, broken, id: await harness.started(engine, "list") };
 }
 
-/** Two branches that nobody is done with by then, and one that is done at once. */
+/** A `parallel` with two branches that hang and one that ends at once. */
 async function beginParallel(facts: object, branches: object = {}) {
   const harness = new RunHarness();
   const { engine } = await harness.control("c1");
-  const told: string[] = [];
+  const abortReasons: string[] = [];
   const hang = ({ signal }: WorkItem) => {
-    signal.addEventListener("abort", () => told.push(String(signal.reason)));
+    signal.addEventListener("abort", () => abortReasons.push(String(signal.reason)));
     return new Promise<never>(() => {});
   };
   await harness.worker("w", ["demo.hang"], hang, 10, { extendsForMs: 3_600_000 });
@@ -40,17 +40,17 @@ async function beginParallel(facts: object, branches: object = {}) {
     ...branches,
   };
   await harness.apply(engine, { id: "p", steps });
-  return { harness, engine, told, id: await harness.started(engine, "p") };
+  return { harness, engine, abortReasons, id: await harness.started(engine, "p") };
 }
 
 const openJobs = (harness: RunHarness) =>
   [...harness.sim.net.store.rows(JOBS)].filter(({ value }) => !isFinal(value.state)).map(({ id }) => id);
 
 const SLOW = { topic: "demo.slow" };
-const ASK = { type: "approval" };
+const APPROVAL = { type: "approval" };
 
-describe("the time of a list", () => {
-  test("is that of all its items together: what is not done by then is stopped, the step is TIMEOUT", async () => {
+describe("timeout of a `for_each`", () => {
+  test("covers all items: the step ends as TIMEOUT and open items are cancelled", async () => {
     const { harness, id } = await begin(SLOW);
     await harness.pass(19_000);
     expect(harness.states(id)).toEqual({ each: "RUNNING" });
@@ -60,11 +60,11 @@ describe("the time of a list", () => {
     expect(harness.runOf(id)).toMatchObject({ state: "FAILED", error, steps: { each: { state: "TIMEOUT", fan } } });
     const { endedMs = 0, startedMs = 0 } = harness.runOf(id).steps.each ?? {};
     expect(endedMs - startedMs).toBeGreaterThanOrEqual(20_000);
-    // The child's own time is up as well: which of the two is noticed first, nobody knows.
+    // The child's own deadline has passed as well; either may come first.
     expect((await harness.job(`${id}:each.2@1`)).state).toMatch(/^(TIMEOUT|CANCELLED)$/);
   });
 
-  test("is enough for a list that is done before", async () => {
+  test("does not affect a list that is done in time", async () => {
     const { harness, id } = await begin({ ...SLOW, max_parallel: 4 });
     await harness.pass(60_000);
     expect(harness.runOf(id)).toMatchObject({ state: "SUCCEEDED", steps: { each: { fan: { succeeded: 4 } } } });
@@ -75,16 +75,16 @@ describe("the time of a list", () => {
     ["wait_all", 1],
     ["wait_all", 4],
     [{ tolerate: 4 }, 4],
-  ])("ends it as TIMEOUT, whatever failures it bears: %j, %i at a time", async (failure, max_parallel) => {
-    const { harness, id } = await begin({ ...ASK, failure, max_parallel });
+  ])("ends the step as TIMEOUT whatever its failure policy: %j, %i at a time", async (failure, max_parallel) => {
+    const { harness, id } = await begin({ ...APPROVAL, failure, max_parallel });
     await harness.pass(25_000);
     expect(harness.states(id)).toEqual({ each: "TIMEOUT" });
     const open = [...harness.sim.net.store.rows(JOBS)].filter(({ value }) => value.state === "APPROVAL_REQUIRED");
     expect(open).toEqual([]);
   });
 
-  test("goes on when its process has died, and while the run is paused", async () => {
-    const { harness, engine, id } = await begin(ASK);
+  test("survives a crash and keeps running while the run is paused", async () => {
+    const { harness, engine, id } = await begin(APPROVAL);
     await harness.run(pauseRun(engine, { org: "default", runId: id, by: "bob", why: "wait" }));
     harness.crash("c1");
     await harness.control("c2");
@@ -94,7 +94,7 @@ describe("the time of a list", () => {
     expect(harness.states(id)).toEqual({ each: "TIMEOUT" });
   });
 
-  test("begins anew with a child that lives again", async () => {
+  test("restarts when a child is redriven", async () => {
     const { harness, engine, broken, id } = await begin({ ...SLOW, max_parallel: 4, failure: "wait_all" });
     broken.add(2);
     await harness.pass(30_000);
@@ -107,12 +107,12 @@ describe("the time of a list", () => {
   });
 });
 
-describe("the time of a `parallel` step", () => {
-  test("is that of all its branches together: those that are open are stopped, their workers are told", async () => {
-    const { harness, id, told } = await beginParallel({ on_error: "mend" }, { mend: { type: "approval" } });
+describe("timeout of a `parallel` step", () => {
+  test("covers all branches: open branches are cancelled and their workers aborted", async () => {
+    const { harness, id, abortReasons } = await beginParallel({ on_error: "mend" }, { mend: { type: "approval" } });
     await harness.pass(19_000);
     expect(harness.states(id)).toEqual({ all: "RUNNING", quick: "SUCCEEDED", slow: "RUNNING", list: "RUNNING" });
-    expect(told).toEqual([]);
+    expect(abortReasons).toEqual([]);
     await harness.pass(3_000);
     const error = { name: "DeadlineExceeded", message: "1 of 3 branches completed before the deadline, 3 required" };
     const why = "step `all` timed out";
@@ -128,13 +128,13 @@ describe("the time of a `parallel` step", () => {
     });
     const { endedMs = 0, startedMs = 0 } = harness.runOf(id).steps.all ?? {};
     expect(endedMs - startedMs).toBeGreaterThanOrEqual(20_000);
-    expect(told).toHaveLength(3);
+    expect(abortReasons).toHaveLength(3);
     expect(openJobs(harness)).toEqual([`${id}:mend@1`]);
     await harness.pass(60_000);
     expect(harness.runOf(id).lines.filter(({ event }) => event === "step_timed_out")).toHaveLength(1);
   });
 
-  test("ends the run where nobody handles it", async () => {
+  test("fails the run without an error handler", async () => {
     const { harness, id } = await beginParallel({ join: "n_of_m", n: 2 });
     await harness.pass(25_000);
     expect(harness.runOf(id)).toMatchObject({ state: "FAILED", error: { name: "DeadlineExceeded" } });
@@ -142,13 +142,13 @@ describe("the time of a `parallel` step", () => {
     expect(openJobs(harness)).toEqual([]);
   });
 
-  test("is enough where enough branches are done before", async () => {
+  test("does not affect a step with enough completed branches", async () => {
     const { harness, id } = await beginParallel({ join: "any" });
     await harness.pass(60_000);
     expect(harness.runOf(id)).toMatchObject({ state: "SUCCEEDED", steps: { all: { state: "SUCCEEDED" } } });
   });
 
-  test("goes on when its process has died, and while the run is paused", async () => {
+  test("survives a crash and keeps running while the run is paused", async () => {
     const { harness, engine, id } = await beginParallel({ on_error: "continue" });
     await harness.run(pauseRun(engine, { org: "default", runId: id, by: "bob", why: "wait" }));
     harness.crash("c1");
@@ -160,14 +160,14 @@ describe("the time of a `parallel` step", () => {
     expect(harness.states(id)).toEqual({ all: "TIMEOUT", quick: "SUCCEEDED", slow: "CANCELLED", list: "CANCELLED" });
   });
 
-  test("does not matter any more where the run was cancelled", async () => {
+  test("has no effect after the run was cancelled", async () => {
     const { harness, engine, id } = await beginParallel({});
     await harness.run(cancelRun(engine, { org: "default", runId: id, by: "bob", why: "enough" }));
     await harness.pass(30_000);
     expect(harness.runOf(id)).toMatchObject({ state: "CANCELLED", steps: { all: { state: "CANCELLED" } } });
   });
 
-  test("is said by `run explain`", async () => {
+  test("is shown by `run explain`", async () => {
     const { harness, engine, id } = await beginParallel({});
     const explained = await harness.run(explainRun(engine, { org: "default", runId: id }));
     const untilMs = (harness.runOf(id).steps.all?.startedMs ?? 0) + 20_000;
@@ -175,7 +175,7 @@ describe("the time of a `parallel` step", () => {
     expect(lines[0]).toMatchObject({ stepId: "all", reason: "waiting for its branches", untilMs });
   });
 
-  test("begins anew with a branch that lives again", async () => {
+  test("restarts when a branch is redriven", async () => {
     const harness = new RunHarness();
     const { engine } = await harness.control("c1");
     let isBroken = true;
@@ -195,16 +195,16 @@ describe("the time of a `parallel` step", () => {
   });
 });
 
-test("a step that takes no time is always done in its own", async () => {
+test("an immediate step never times out", async () => {
   const harness = new RunHarness();
   const { engine } = await harness.control("c1");
-  const soon = { timeout_sec: 0.001 };
+  const shortTimeout = { timeout_sec: 0.001 };
   const steps = {
-    ask: { type: "condition", condition: "true", ...soon },
-    which: { type: "switch", switch: "input", cases: { x: [] }, ...soon },
-    say: { type: "notify", message: "hello", ...soon },
-    make: { type: "transform", input: 1, ...soon },
-    each: { type: "transform", for_each: "[1, 2]", input: "${item}", ...soon },
+    ask: { type: "condition", condition: "true", ...shortTimeout },
+    which: { type: "switch", switch: "input", cases: { x: [] }, ...shortTimeout },
+    say: { type: "notify", message: "hello", ...shortTimeout },
+    make: { type: "transform", input: 1, ...shortTimeout },
+    each: { type: "transform", for_each: "[1, 2]", input: "${item}", ...shortTimeout },
   };
   await harness.apply(engine, { id: "w", steps });
   const id = await harness.started(engine, "w");

@@ -7,7 +7,7 @@ import { RunHarness } from "../run-harness.ts";
 
 const STATE = "${steps.ask.state}";
 
-test("who has lost the run's lock cannot touch what the run points at", async () => {
+test("a holder that lost the run lock cannot change the run's blobs", async () => {
   const harness = new RunHarness();
   const { engine } = await harness.control("c1");
   const { engine: other } = await harness.control("c2");
@@ -23,41 +23,41 @@ test("who has lost the run's lock cannot touch what the run points at", async ()
   const runId = await harness.started(engine, "w", { input: "x".repeat(300_000) });
   const jobId = `${runId}:ask@1`;
 
-  // Its bytes are on their way when it is cut off; they arrive when somebody else has decided otherwise.
-  const late = holding(engine.world.blobs);
-  Object.assign(engine.world, { blobs: late.blobs });
+  // Its writes are in flight when the process is disconnected; they arrive after another process decided otherwise.
+  const delayed = delayPuts(engine.world.blobs);
+  Object.assign(engine.world, { blobs: delayed.blobs });
   const approving = approve(engine, { org: "default", jobId, by: "bob" }).catch((error: unknown) => error);
   await harness.pass(100);
-  expect(late.held()).toBeGreaterThan(0);
+  expect(delayed.delayedCount()).toBeGreaterThan(0);
   harness.process("c1").cut("store");
   await harness.pass(40_000);
   const request = { org: "default", jobId, by: "carol", why: "no" };
   expect(await harness.run(reject(other, request))).toMatchObject({ kind: "rejected" });
   harness.process("c1").heal("store");
-  late.open();
+  delayed.open();
   await harness.pass(10_000);
   await harness.run(approving);
 
   const { steps } = harness.runOf(runId);
   const { input } = await harness.job(`${runId}:work@1`);
-  const kept = [steps.made?.output, steps.each?.fan?.items, input] as readonly Payload[];
-  expect(kept.map((payload) => endOf(harness, payload))).toEqual(kept.map(() => '"DENIED"]'));
+  const payloads = [steps.made?.output, steps.each?.fan?.items, input] as readonly Payload[];
+  expect(payloads.map((payload) => tailOf(harness, payload))).toEqual(payloads.map(() => '"DENIED"]'));
 });
 
-/** Keeps what is put until it is opened. */
-function holding(blobs: Blobs) {
-  let held = 0;
+/** Blobs whose puts are delayed until `open`. */
+function delayPuts(blobs: Blobs) {
+  let delayedCount = 0;
   let open = () => {};
   const opened = new Promise<void>((resolve) => (open = resolve));
   const put: Blobs["put"] = async (...context) => {
-    held += 1;
+    delayedCount += 1;
     await opened;
     return blobs.put(...context);
   };
-  return { blobs: around(blobs, { put }), held: () => held, open };
+  return { blobs: around(blobs, { put }), delayedCount: () => delayedCount, open };
 }
 
-function endOf(harness: RunHarness, payload: Payload): string {
+function tailOf(harness: RunHarness, payload: Payload): string {
   if (payload.kind !== "pointer") throw new Error("it is not large");
   return new TextDecoder().decode(harness.sim.net.blobs.get(payload.ptr)?.bytes).slice(-9);
 }

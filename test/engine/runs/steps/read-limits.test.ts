@@ -1,15 +1,15 @@
 import { describe, expect, test } from "vitest";
-import { READ_BYTES_MAX } from "../../../src/core/workflow/run/values.ts";
-import { approve } from "../../../src/engine/safety/approve-job.ts";
-import type { Blobs } from "../../../src/ports/blobs.ts";
-import { around } from "../../../src/sim/mutants/decorators.ts";
-import { RunHarness } from "../run-harness.ts";
+import { READ_BYTES_MAX } from "../../../../src/core/workflow/run/values.ts";
+import { approve } from "../../../../src/engine/safety/approve-job.ts";
+import type { Blobs } from "../../../../src/ports/blobs.ts";
+import { around } from "../../../../src/sim/mutants/decorators.ts";
+import { RunHarness } from "../../run-harness.ts";
 
-const MUCH = 2_000_000;
+const OUTPUT_BYTES = 2_000_000;
 const COUNT = 24;
 
-describe("what steps read at once", () => {
-  test("is bounded: what is beyond is read in further decisions, and nobody notices", async () => {
+describe("values read by expressions", () => {
+  test("are bounded per decision; further values are read in further decisions", async () => {
     const read = (at: number) => ({
       type: "transform",
       depends_on: ["ask", `s${at}`],
@@ -21,10 +21,10 @@ describe("what steps read at once", () => {
     const values = Object.fromEntries(Object.keys(readers).map((name) => [name, 7]));
     expect({ state, output }).toEqual({ state: "SUCCEEDED", output: { kind: "inline", value: values } });
     expect(loadedMax()).toBeGreaterThan(READ_BYTES_MAX / 2);
-    expect(loadedMax()).toBeLessThan(READ_BYTES_MAX + 2 * MUCH);
+    expect(loadedMax()).toBeLessThan(READ_BYTES_MAX + 2 * OUTPUT_BYTES);
   });
 
-  test("is a fault of the expression that wants more, in words, and of no other", async () => {
+  test("over the limit fail the expression that needs them and no other", async () => {
     const all = Array.from({ length: COUNT }, (_, at) => `steps.s${at}.output.n`).join(" + ");
     const after = ["ask", ...Array.from({ length: COUNT }, (_, at) => `s${at}`)];
     const { harness, id } = await manyOutputs({
@@ -37,27 +37,27 @@ describe("what steps read at once", () => {
     expect(some).toMatchObject({ state: "SUCCEEDED", output: { value: 7 } });
   });
 
-  test("is a run that fails, in words, where it is the run's output", async () => {
+  test("over the limit fail the run when they form its output", async () => {
     const { harness, id } = await manyOutputs({});
     expect(harness.runOf(id)).toMatchObject({ state: "FAILED", error: { name: "TooLarge" } });
   });
 });
 
-/** Steps that put out much, then a question, then the steps that are given. */
+/** Runs steps with large outputs, then an approval, then the given readers. */
 async function manyOutputs(readers: Record<string, object>) {
   const harness = new RunHarness();
   const { engine } = await harness.control("c1");
-  await harness.worker("w1", ["demo.much"], async () => ({ n: 7, text: "y".repeat(MUCH) }));
+  await harness.worker("w1", ["demo.much"], async () => ({ n: 7, text: "y".repeat(OUTPUT_BYTES) }));
   const writers = Object.fromEntries(Array.from({ length: COUNT }, (_, at) => [`s${at}`, { topic: "demo.much" }]));
   await harness.apply(engine, { id: "w", steps: { ...writers, ask: { type: "approval" }, ...readers } });
   const id = await harness.started(engine, "w");
   await harness.pass(30_000);
   let loaded = 0;
-  let most = 0;
+  let maxLoaded = 0;
   const get: Blobs["get"] = async (key) => {
     const bytes = await blobs.get(key);
     loaded += bytes?.length ?? 0;
-    most = Math.max(most, loaded);
+    maxLoaded = Math.max(maxLoaded, loaded);
     return bytes;
   };
   const { blobs } = engine.world;
@@ -67,10 +67,10 @@ async function manyOutputs(readers: Record<string, object>) {
   };
   await harness.run(approve(engine, { org: "default", jobId: `${id}:ask@1`, by: "bob" }));
   await harness.pass(1_000);
-  return { harness, id, loadedMax: () => most };
+  return { harness, id, loadedMax: () => maxLoaded };
 }
 
-test("outputs with paths under one parent stand beside each other", async () => {
+test("outputs with paths under one parent are merged", async () => {
   const harness = new RunHarness();
   const { engine } = await harness.control("c1");
   const value = (input: unknown, facts: object) => ({ type: "transform", input, ...facts });

@@ -11,7 +11,7 @@ import { RUN_REQUEST, RunHarness } from "../run-harness.ts";
 
 const worker = (topic: string, facts: object = {}) => ({ topic, ...facts });
 
-/** Something of everything: a step, a switch, children, a sub-workflow, a race, a delay, and a step that fails. */
+/** Every kind of step: worker, switch, children, sub-workflow, race, delay, and a step that fails. */
 const ALL = {
   id: "all",
   output: { sum: "${steps.gather.output}", sub: "${steps.sub.output.a}", race: "${steps.race.state}" },
@@ -30,24 +30,24 @@ const ALL = {
 };
 const INNER = { id: "inner", steps: { a: worker("demo.echo", { input: "inner" }) } };
 
-describe.each(["local", "remote"] as const)("kernel %s", (safety) => {
-  // Each commit of the first process in turn is the last thing that it does.
-  test("wherever a process dies, another brings the run to the same end", { timeout: 120_000 }, async () => {
-    let deaths = 0;
-    for (let fatal = 0; ; fatal++) {
+describe.each(["local", "remote"] as const)("crash recovery, kernel %s", (safety) => {
+  // Each pass crashes the first process at a later commit.
+  test("another process completes the run, wherever the first one crashes", { timeout: 120_000 }, async () => {
+    let crashes = 0;
+    for (let crashCommit = 0; ; crashCommit++) {
       const { harness, engine } = await open(safety);
       let commits = 0;
       harness.sim.net.onCommit = (by, _, committed) => {
         if (by.name !== "c1" || committed.kind !== "committed") return;
         commits += 1;
-        if (commits === fatal) harness.crash("c1");
+        if (commits === crashCommit) harness.crash("c1");
       };
-      const begun = startRun(
+      const started = startRun(
         engine,
         { ...RUN_REQUEST, workflowId: "all", input: { items: [1, 2, 3] }, idempotencyKey: "k" },
         "t",
       );
-      void begun.catch(() => {});
+      void started.catch(() => {});
       await harness.pass(5_000);
       const { engine: second } = await harness.control("c2", safety);
       const id = await settledRun(harness, second);
@@ -57,17 +57,17 @@ describe.each(["local", "remote"] as const)("kernel %s", (safety) => {
       });
       const { bad, ...others } = harness.states(id);
       expect(others).toMatchObject({ mend: "SUCCEEDED", slow: "CANCELLED", each: "SUCCEEDED" });
-      // A work order that its process did not live to send is an attempt that was lost.
+      // A job that was never dispatched counts as a lost attempt.
       expect(["FAILED", "TIMEOUT"]).toContain(bad);
-      expect(left(harness)).toEqual({ runs: [], jobs: [], slots: 0 });
-      if (fatal > 0 && commits < fatal) break;
-      deaths += 1;
+      expect(openRecords(harness)).toEqual({ runs: [], jobs: [], slots: 0 });
+      if (crashCommit > 0 && commits < crashCommit) break;
+      crashes += 1;
     }
-    expect(deaths).toBeGreaterThan(10);
+    expect(crashes).toBeGreaterThan(10);
   });
 });
 
-test("20 approvals of one run, given in three processes at once, each count once", async () => {
+test("20 approvals of one run, given twice in three processes, count once each", async () => {
   const harness = new RunHarness();
   const engines: Engine[] = [];
   for (const name of ["c1", "c2", "c3"]) engines.push((await harness.control(name)).engine);
@@ -75,8 +75,8 @@ test("20 approvals of one run, given in three processes at once, each count once
   await harness.apply(engines[0]!, { id: "ask", steps: { ask: { type: "approval", for_each: "${input}" } } });
   const id = await harness.started(engines[0]!, "ask", { input: items });
   const request = (at: number) => ({ org: "default", jobId: `${id}:ask.${at}@1`, by: "bob" });
-  await harness.pass(100); // All of them are asked for.
-  // Everybody twice.
+  await harness.pass(100); // All approvals are requested.
+  // Every approval is given twice.
   const answers = [...items, ...items].map((at, index) => approve(engines[index % 3]!, request(at)));
   const outcomes = await harness.run(Promise.all(answers));
   expect(outcomes.filter(({ kind }) => kind === "approved")).toHaveLength(20);
@@ -85,7 +85,7 @@ test("20 approvals of one run, given in three processes at once, each count once
   expect(harness.runOf(id).steps.ask?.fan).toMatchObject({ succeeded: 20, open: 0 });
 });
 
-test("L25: a run that lives on with its dead letter needs a slot, like one that starts", async () => {
+test("L25: redriving a dead letter of a failed run needs a run slot", async () => {
   const harness = new RunHarness({ limits: { ...defaultSettings().limits, concurrentRunsMax: 1 } });
   const { engine } = await harness.control("c1");
   let isBroken = true;
@@ -114,7 +114,7 @@ test("L25: a run that lives on with its dead letter needs a slot, like one that 
   expect(harness.sim.net.store.count(RUNS_GROUP, "default")).toBe(1);
 });
 
-test("children that are sub-workflows take turns at the slots that are left", async () => {
+test("sub-workflow children take turns at the free run slots", async () => {
   const harness = new RunHarness({ limits: { ...defaultSettings().limits, concurrentRunsMax: 3 } });
   const { engine } = await harness.control("c1");
   await harness.worker("w1", ["demo.echo"], async ({ input }) => input);
@@ -144,7 +144,7 @@ async function open(safety: "local" | "remote") {
   return { harness, engine };
 }
 
-/** Asked for again under its key by somebody who does not know what became of the first wish. */
+/** Starts the run again under its key, as a client without an answer does. */
 async function settledRun(harness: RunHarness, engine: Engine): Promise<string> {
   const request = { input: { items: [1, 2, 3] }, idempotencyKey: "k" };
   const outcome = await harness.start(engine, "all", request);
@@ -153,7 +153,7 @@ async function settledRun(harness: RunHarness, engine: Engine): Promise<string> 
   return outcome.runId;
 }
 
-function left(harness: RunHarness) {
+function openRecords(harness: RunHarness) {
   const { store } = harness.sim.net;
   return {
     runs: [...store.rows(RUNS)].filter(({ value }) => !isRunFinal(value.state)).map(({ id }) => id),

@@ -10,14 +10,14 @@ const worker = (topic: string, facts: object = {}) => ({ topic, ...facts });
 const sub = (workflow: string, facts: object = {}) => ({ type: "subworkflow", workflow, ...facts });
 
 describe("sub-workflows", () => {
-  test("one that fails is tried again as often as the step says, each time as a run of its own", async () => {
+  test("a failed sub-workflow is retried as a new run, as often as the step allows", async () => {
     const harness = new RunHarness();
     const { engine } = await harness.control("c1");
-    let worked = 0;
+    let handled = 0;
     await harness.worker("w1", ["demo.flaky"], async () => {
-      worked += 1;
-      if (worked < 3) throw new Error(`broken ${worked}`);
-      return worked;
+      handled += 1;
+      if (handled < 3) throw new Error(`broken ${handled}`);
+      return handled;
     });
     await harness.apply(engine, { id: "inner", steps: { a: worker("demo.flaky", { retry: { max_retries: 0 } }) } });
     await harness.apply(engine, { id: "outer", steps: { sub: sub("inner", { retry: { max_retries: 2 } }) } });
@@ -29,7 +29,7 @@ describe("sub-workflows", () => {
     expect(runs.every(({ value }) => value.isParentTold)).toBe(true);
   });
 
-  test("one that fails is not done again; the reason reaches the run above, with its name", async () => {
+  test("a failed sub-workflow without retries passes its error to the parent", async () => {
     const harness = new RunHarness();
     const { engine } = await harness.control("c1");
     await harness.worker("w1", ["demo.bad"], async () => {
@@ -45,10 +45,10 @@ describe("sub-workflows", () => {
     expect([...harness.sim.net.store.rows(RUNS)]).toHaveLength(2);
   });
 
-  test("what the step says of itself holds for its run: labels, priority, actor", async () => {
+  test("a sub-run inherits labels, priority and actor of its step", async () => {
     const harness = new RunHarness();
     const { engine } = await harness.control("c1");
-    await harness.apply(engine, { id: "inner", steps: { a: { topic: "demo.nobody" } } });
+    await harness.apply(engine, { id: "inner", steps: { a: { topic: "demo.unserved" } } });
     const facts = { labels: { env: "prod" }, priority: "critical", actor_id: "billing" };
     await harness.apply(engine, { id: "outer", steps: { sub: { type: "subworkflow", workflow: "inner", ...facts } } });
     const id = await harness.started(engine, "outer", { labels: { team: "red" } });
@@ -63,7 +63,7 @@ describe("sub-workflows", () => {
     });
   });
 
-  test("one that waits for a slot does not begin while the run above is paused, and says why", async () => {
+  test("a sub-workflow waiting for a slot does not start while its parent is paused", async () => {
     const harness = new RunHarness({ limits: { ...defaultSettings().limits, concurrentRunsMax: 2 } });
     const { engine } = await harness.control("c1");
     await harness.worker("w1", ["demo.echo"], async () => "ok");
@@ -85,19 +85,19 @@ describe("sub-workflows", () => {
     expect(harness.runOf(id)).toMatchObject({ state: "SUCCEEDED", output: { value: { sub: { a: "ok" } } } });
   });
 
-  // Each commit of the process in turn is the last thing that it does.
+  // Each pass crashes the process at a later commit.
   test.each(["SUCCEEDED", "FAILED"] as const)(
-    "wherever the process dies, the run above hears of it once: %s",
+    "the parent is notified once, wherever the process crashes: %s",
     async (end) => {
-      let deaths = 0;
-      for (let fatal = 1; ; fatal++) {
+      let crashes = 0;
+      for (let crashCommit = 1; ; crashCommit++) {
         const harness = new RunHarness();
         const { engine } = await harness.control("c1");
         await harness.worker("w1", ["demo.echo"], async () => {
           if (end === "FAILED") throw new Error("broken");
           return "ok";
         });
-        // A work order that its process did not live to send counts as an attempt.
+        // A job that was never dispatched counts as an attempt.
         const retry = end === "FAILED" ? { retry: { max_retries: 0 } } : {};
         await harness.apply(engine, { id: "inner", steps: { a: worker("demo.echo", retry) } });
         await harness.apply(engine, { id: "outer", steps: { sub: sub("inner", { retry: { max_retries: 1 } }) } });
@@ -106,7 +106,7 @@ describe("sub-workflows", () => {
         harness.sim.net.onCommit = (by, change) => {
           if (by.name !== "c1" || !change.puts.some(({ table }) => table === JOBS.name || table === RUNS.name)) return;
           commits += 1;
-          if (commits === fatal) harness.crash("c1");
+          if (commits === crashCommit) harness.crash("c1");
         };
         await harness.pass(2_000);
         await harness.control("c2");
@@ -115,14 +115,14 @@ describe("sub-workflows", () => {
         const inner = [...harness.sim.net.store.rows(RUNS)].filter(({ value }) => value.parent?.runId === id);
         expect(inner.map(({ value }) => value.state)).toEqual(Array(end === "FAILED" ? 2 : 1).fill(end));
         expect(inner.map(({ value }) => value.isParentTold)).toEqual(inner.map(() => true));
-        if (commits < fatal) break;
-        deaths += 1;
+        if (commits < crashCommit) break;
+        crashes += 1;
       }
-      expect(deaths).toBeGreaterThanOrEqual(3);
+      expect(crashes).toBeGreaterThanOrEqual(3);
     },
   );
 
-  test("a tree of them is cancelled from the top, three deep and ten wide, and nobody waits for a lock", async () => {
+  test("cancel ends a tree of sub-runs, three deep and ten wide, without lock contention", async () => {
     const harness = new RunHarness({ limits: { ...defaultSettings().limits, concurrentRunsMax: 1_000 } });
     const { engine } = await harness.control("c1");
     await harness.control("c2");
@@ -135,7 +135,7 @@ describe("sub-workflows", () => {
     const open = () => [...harness.sim.net.store.rows(RUNS)].filter(({ value }) => !isRunFinal(value.state)).length;
     expect(open()).toBe(111);
     await harness.run(cancelRun(engine, { org: "default", runId: id, by: "bob", why: "enough" }));
-    // Well before the sweeper would come for what was left undone.
+    // Before the sweeper runs.
     await harness.pass(2_000);
     expect(open()).toBe(0);
     expect(harness.sim.net.counting.counters.get("cordum_lock_busy_retries_total")).toBeUndefined();
@@ -143,7 +143,7 @@ describe("sub-workflows", () => {
     expect(new Set(jobs)).toEqual(new Set(["CANCELLED"]));
   });
 
-  test("a run that calls itself ends with a sentence, not with a full org", async () => {
+  test("a recursive workflow fails at the depth limit, not at the run limit", async () => {
     const harness = new RunHarness({ limits: { ...defaultSettings().limits, concurrentRunsMax: 100 } });
     const { engine } = await harness.control("c1");
     await harness.apply(engine, { id: "self", steps: { again: sub("self") } });
@@ -153,7 +153,7 @@ describe("sub-workflows", () => {
     expect([...harness.sim.net.store.rows(RUNS)]).toHaveLength(9);
   });
 
-  test("a step that times out stops its sub-workflow", async () => {
+  test("a step timeout cancels its sub-run", async () => {
     const harness = new RunHarness();
     const { engine } = await harness.control("c1");
     await harness.apply(engine, { id: "slow", steps: { ask: { type: "approval" } } });
@@ -169,7 +169,7 @@ describe("sub-workflows", () => {
   });
 });
 
-test("a rerun copies what it keeps, and nothing of what it does again", async () => {
+test("a rerun copies the outputs it keeps and nothing else", async () => {
   const harness = new RunHarness();
   const { engine } = await harness.control("c1");
   await harness.worker("w1", ["demo.large"], async () => "x".repeat(300_000));

@@ -17,11 +17,11 @@ import {
   sub,
 } from "../slots-scenario.ts";
 
-describe("runs that wait for each other's slots", () => {
+describe("slot deadlock", () => {
   const REFUSED =
     /^slot deadlock: all 3 open runs of tenant `default` wait for a sub-workflow slot; raise `limits.max_concurrent_runs`/;
 
-  test("three parents at a limit of 3: the newest is refused, the two others succeed, within seconds", async () => {
+  test("three parents at a limit of 3: the newest is refused and the others succeed within seconds", async () => {
     const { harness, engine } = await openWithRunLimit(3, [INNER, LATER]);
     const ids: string[] = [];
     for (let at = 0; at < 3; at++) {
@@ -37,7 +37,7 @@ describe("runs that wait for each other's slots", () => {
     expect(await harness.start(engine, "inner")).toMatchObject({ kind: "started" });
   });
 
-  test("in three processes that all see it at once, one is refused and no more", async () => {
+  test("detected by three processes at once, refuses exactly one", async () => {
     const { harness, engine } = await openWithRunLimit(3, [INNER, LATER]);
     const engines = [engine, (await harness.control("c2")).engine, (await harness.control("c3")).engine];
     const request = { ...RUN_REQUEST, workflowId: "later" };
@@ -47,7 +47,7 @@ describe("runs that wait for each other's slots", () => {
     expect(states.sort()).toEqual(["FAILED", "SUCCEEDED", "SUCCEEDED"]);
   });
 
-  test("two deep: all wait below the runs that were started", async () => {
+  test("is detected two levels deep", async () => {
     const { harness, engine } = await openWithRunLimit(4, [INNER]);
     await harness.apply(engine, { id: "middle", steps: { w: delay(2), sub: sub("inner", { depends_on: ["w"] }) } });
     await harness.apply(engine, { id: "outer", steps: { sub: sub("middle") } });
@@ -58,7 +58,7 @@ describe("runs that wait for each other's slots", () => {
     expect(failed?.error?.message).toMatch(/^run .*: slot deadlock: all 4 open runs of tenant `default` wait/);
   });
 
-  test("a run that is the only one, and has no slot for its own", async () => {
+  test("is detected for a single run without a slot for its sub-run", async () => {
     const { harness, engine } = await openWithRunLimit(1, [INNER, OUTER]);
     const id = await harness.started(engine, "outer");
     await harness.pass(2_000);
@@ -68,7 +68,7 @@ describe("runs that wait for each other's slots", () => {
     );
   });
 
-  test("of a list no more are refused than it takes: with one slot all of them, with two none", async () => {
+  test("refuses no more children than needed: all with one slot, none with two", async () => {
     for (const [limit, end] of [
       [1, { state: "FAILED", each: { failed: 4, succeeded: 0 } }],
       [2, { state: "SUCCEEDED", each: { failed: 0, succeeded: 4 } }],
@@ -82,7 +82,7 @@ describe("runs that wait for each other's slots", () => {
     }
   });
 
-  test("a step that is tried again is refused as often, and goes on when there are more slots", async () => {
+  test("a refused step is retried by its policy and continues when the limit is raised", async () => {
     const { harness, engine } = await openWithRunLimit(1, [INNER]);
     const retry = { max_retries: 5, initial_backoff_sec: 10, jitter: "none" };
     await harness.apply(engine, { id: "outer", steps: { sub: sub("inner", { retry }) } });
@@ -101,21 +101,21 @@ describe("runs that wait for each other's slots", () => {
     expect(harness.runOf(id).state).toBe("SUCCEEDED");
   });
 
-  test("while the one that was refused waits for its next try, no other is", async () => {
+  test("refuses no other step while the refused one waits for its retry", async () => {
     const { harness, engine } = await openWithRunLimit(2, [INNER, LATER]);
     const retry = { max_retries: 1, initial_backoff_sec: 60, jitter: "none" };
     const steps = { w: delay(1), sub: sub("inner", { depends_on: ["w"], retry }) };
-    await harness.apply(engine, { id: "patient", steps });
+    await harness.apply(engine, { id: "retrying", steps });
     const older = await harness.started(engine, "later");
     await harness.pass(20);
-    const newer = await harness.started(engine, "patient");
+    const newer = await harness.started(engine, "retrying");
     await harness.pass(58_000);
     expect([older, newer].map((id) => harness.states(id).sub)).toEqual(["RUNNING", "RUNNING"]);
     await harness.pass(10_000);
     expect([older, newer].map((id) => harness.states(id).sub)).toEqual(["SUCCEEDED", "FAILED"]);
   });
 
-  test("nobody is refused while a human can still end one of them", async () => {
+  test("is not declared while an approval can end one of the runs", async () => {
     const { harness, engine } = await openWithRunLimit(2, [INNER, LATER, APPROVAL]);
     const both = { w: delay(1), ask: { type: "approval" }, sub: sub("inner", { depends_on: ["w"] }) };
     await harness.apply(engine, { id: "both", steps: both });
@@ -128,7 +128,7 @@ describe("runs that wait for each other's slots", () => {
     expect(harness.runOf(ids[1] ?? "").state).toBe("SUCCEEDED");
   });
 
-  test("nor while one of them is paused: that is for a human as well", async () => {
+  test("is not declared while one of the runs is paused", async () => {
     const { harness, engine } = await openWithRunLimit(2, [INNER, LATER]);
     const ids = [await harness.started(engine, "later"), await harness.started(engine, "later")];
     await harness.run(pauseRun(engine, cancelRequest(ids[0] ?? "")));
@@ -137,7 +137,7 @@ describe("runs that wait for each other's slots", () => {
   });
 });
 
-test("a step says what it waits for, who else does, and what would help", async () => {
+test("a waiting step is explained with its slot, its queue and what unblocks it", async () => {
   const { harness, engine } = await openWithRunLimit(3, [APPROVAL, LATER, INNER]);
   const ids = [
     await harness.started(engine, "ask"),

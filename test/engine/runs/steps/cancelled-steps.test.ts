@@ -1,24 +1,24 @@
 import { expect, test } from "vitest";
-import { defaultSettings } from "../../../src/config/config.ts";
-import { JOBS } from "../../../src/core/model/job.ts";
-import { RUNS, type Run } from "../../../src/core/model/run.ts";
-import { cancelRun } from "../../../src/engine/runs/control-run.ts";
-import { RunHarness } from "../run-harness.ts";
+import { defaultSettings } from "../../../../src/config/config.ts";
+import { JOBS } from "../../../../src/core/model/job.ts";
+import { RUNS, type Run } from "../../../../src/core/model/run.ts";
+import { cancelRun } from "../../../../src/engine/runs/control-run.ts";
+import { RunHarness } from "../../run-harness.ts";
 
 const never = () => new Promise<never>(() => {});
 
-test("children that are stopped because another branch was enough are told that, and not that the run ended", async () => {
+test("children of a losing branch are cancelled with that reason", async () => {
   const harness = new RunHarness();
   const { engine } = await harness.control("c1");
-  const told: unknown[] = [];
+  const abortReasons: unknown[] = [];
   const hang = ({ signal }: { signal: AbortSignal }) => {
-    signal.addEventListener("abort", () => told.push(String(signal.reason)));
+    signal.addEventListener("abort", () => abortReasons.push(String(signal.reason)));
     return never();
   };
   await harness.worker("hang", ["demo.hang"], hang);
   const clock = engine.world.clock;
-  const soon = () => new Promise((resolve) => clock.after(1_000, () => resolve(1)));
-  await harness.worker("soon", ["demo.soon"], soon);
+  const afterOneSecond = () => new Promise((resolve) => clock.after(1_000, () => resolve(1)));
+  await harness.worker("soon", ["demo.soon"], afterOneSecond);
   const steps = {
     p: { type: "parallel", branches: ["each", "one"], join: "any" },
     each: { topic: "demo.hang", for_each: "[1, 2]" },
@@ -28,15 +28,15 @@ test("children that are stopped because another branch was enough are told that,
   await harness.apply(engine, { id: "p", steps });
   const id = await harness.started(engine, "p");
   await harness.pass(5_000);
-  const { state, steps: became } = harness.runOf(id);
+  const { state, steps: ended } = harness.runOf(id);
   expect(state).toBe("RUNNING");
-  expect(became).toMatchObject({ p: { state: "SUCCEEDED" }, each: { state: "CANCELLED", fan: { cancelled: 2 } } });
-  expect(became.each?.why).toBe("step `p` has ended");
+  expect(ended).toMatchObject({ p: { state: "SUCCEEDED" }, each: { state: "CANCELLED", fan: { cancelled: 2 } } });
+  expect(ended.each?.why).toBe("step `p` has ended");
   expect((await harness.job(`${id}:each.0@1`)).error?.message).toBe("step `p` has ended");
-  expect(told).toHaveLength(2);
+  expect(abortReasons).toHaveLength(2);
 });
 
-test("a cancelled `for_each` says that it was cancelled, and not that a child of it failed", async () => {
+test("a cancelled `for_each` reports the cancellation, not a child's failure", async () => {
   const harness = new RunHarness();
   const { engine } = await harness.control("c1");
   const handle = ({ input }: { input: unknown }) => (input === 1 ? Promise.reject(new Error("broken")) : never());
@@ -50,7 +50,7 @@ test("a cancelled `for_each` says that it was cancelled, and not that a child of
   expect((await harness.job(`${id}:each.1@1`)).error?.message).toBe("the run ends as CANCELLED");
 });
 
-test.each([1, 2, 3])("no sub-workflow begins while the run above is ending (seed %i)", async (seed) => {
+test.each([1, 2, 3])("no sub-workflow starts while its parent is ending (seed %i)", async (seed) => {
   const { limits } = defaultSettings();
   const harness = new RunHarness({ limits: { ...limits, concurrentRunsMax: 40 } }, seed);
   const { engine } = await harness.control("c1");
@@ -64,10 +64,10 @@ test.each([1, 2, 3])("no sub-workflow begins while the run above is ending (seed
   const late: string[] = [];
   harness.sim.net.onCommit = (_, change, committed) => {
     if (committed.kind !== "committed") return;
-    for (const { table, id: key, value, expect: was } of change.puts) {
+    for (const { table, id: key, value, expect: version } of change.puts) {
       if (table !== RUNS.name || !value) continue;
       if (key === id && (value as Run).state === "ENDING") isEnding = true;
-      else if (isEnding && was === 0 && key !== id) late.push(key);
+      else if (isEnding && version === 0 && key !== id) late.push(key);
     }
   };
   await harness.run(cancelRun(engine, { org: "default", runId: id, by: "bob", why: "enough" }));

@@ -1,13 +1,13 @@
 import { describe, expect, test } from "vitest";
-import { retryAfter } from "../../../src/core/retry/intent.ts";
-import { around } from "../../../src/sim/mutants/decorators.ts";
-import { startWorker } from "../../../src/worker/worker.ts";
-import { RunHarness } from "../run-harness.ts";
+import { retryAfter } from "../../../../src/core/retry/intent.ts";
+import { around } from "../../../../src/sim/mutants/decorators.ts";
+import { startWorker } from "../../../../src/worker/worker.ts";
+import { RunHarness } from "../../run-harness.ts";
 
 const worker = (topic: string, facts: object = {}) => ({ topic, ...facts });
 
-describe("the retries of a step", () => {
-  test("are no more where the worker says itself when it comes back, and for what", async () => {
+describe("retries of a step", () => {
+  test("are limited by `max_retries` when the worker sets delay and class", async () => {
     const harness = new RunHarness();
     const { engine } = await harness.control("c1");
     let tries = 0;
@@ -22,13 +22,13 @@ describe("the retries of a step", () => {
     expect(harness.runOf(id)).toMatchObject({ state: "FAILED", error: { message: "busy" } });
   });
 
-  test("are not used up by an input that cannot be fetched: the worker has not tried", async () => {
+  test("are not used up by an input that cannot be fetched", async () => {
     const harness = new RunHarness();
     const { engine } = await harness.control("c1");
     const { world } = harness.sim.enter("w1");
-    let isAway = true;
-    const away = () => Promise.reject(Object.assign(new Error("away"), { code: "STORE_UNAVAILABLE" }));
-    const blobs = around(world.blobs, { get: (key: string) => (isAway ? away() : world.blobs.get(key)) });
+    let isUnavailable = true;
+    const unavailable = () => Promise.reject(Object.assign(new Error("unavailable"), { code: "STORE_UNAVAILABLE" }));
+    const blobs = around(world.blobs, { get: (key: string) => (isUnavailable ? unavailable() : world.blobs.get(key)) });
     const handle = async () => "ok";
     const options = { id: "w1", topics: ["demo.echo"], concurrency: 1, handle, extendsForMs: 0 };
     await harness.run(startWorker({ ...world, blobs }, options));
@@ -38,7 +38,7 @@ describe("the retries of a step", () => {
     const waited = await harness.job(`${id}:a@1`);
     expect(waited.attempt).toBeGreaterThan(3);
     expect(waited.failures).toBeUndefined();
-    isAway = false;
+    isUnavailable = false;
     await harness.pass(600_000);
     expect(harness.runOf(id).state).toBe("SUCCEEDED");
   });

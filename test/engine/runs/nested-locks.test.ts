@@ -11,13 +11,13 @@ import { around, withHandler } from "../../../src/sim/mutants/decorators.ts";
 import { RunHarness } from "../run-harness.ts";
 
 /**
- * L13: what holds a lock and asks for it again is told that it is busy, and its work is dropped. Every call chain (a message,
- * a timer, a call from outside) knows which locks it holds; none may ask for one of these.
+ * L13: a holder that acquires its own lock again gets `busy` and loses its work. Tracks the locks held by every call
+ * chain (message, timer or API call); no chain may acquire a lock it holds.
  */
-class Chains {
-  /** Locks that were asked for by who had them, or from where no chain begins. */
-  readonly twice: string[] = [];
-  readonly asked = new Set<string>();
+class LockChains {
+  /** Locks acquired by a chain that holds them, or outside of any chain. */
+  readonly nested: string[] = [];
+  readonly acquired = new Set<string>();
   readonly #chain = new AsyncLocalStorage<Set<string>>();
 
   begin<T>(fn: () => T): T {
@@ -28,8 +28,8 @@ class Chains {
     const { locks, clock } = world;
     const acquire: typeof locks.acquire = async (request) => {
       const held = this.#chain.getStore();
-      this.asked.add(request.key);
-      if (held === undefined || held.has(request.key)) this.twice.push(request.key);
+      this.acquired.add(request.key);
+      if (held === undefined || held.has(request.key)) this.nested.push(request.key);
       const acquired = await locks.acquire(request);
       if (acquired.kind === "busy") return acquired;
       held?.add(request.key);
@@ -40,12 +40,12 @@ class Chains {
       return { kind: "held", lease: around(acquired.lease, { release }) };
     };
     const after: Clock["after"] = (delayMs, fn) => clock.after(delayMs, () => this.begin(fn));
-    // Without moments: what is spared is not what is looked at here.
-    const moment = () => null;
-    const heard = withHandler((handle) => (delivery) => this.begin(() => handle(delivery)))(world);
+    // Lock-free commits are disabled so that every write acquires the lock.
+    const noFence = () => null;
+    const tracked = withHandler((handle) => (delivery) => this.begin(() => handle(delivery)))(world);
     return {
-      ...heard,
-      locks: around(locks, { acquire, reserveFence: moment }),
+      ...tracked,
+      locks: around(locks, { acquire, reserveFence: noFence }),
       clock: { now: () => clock.now(), after },
     };
   }
@@ -53,9 +53,9 @@ class Chains {
 
 const ONCE = { retry: { max_retries: 0 } };
 
-test("L13: no call chain asks for a lock that it has", async () => {
+test("L13: no call chain acquires a lock that it holds", async () => {
   const harness = new RunHarness();
-  const chains = new Chains();
+  const chains = new LockChains();
   const engine = openEngine(chains.around(harness.engine("c1").world), { current: harness.settings });
   await harness.run(chains.begin(() => startControl(engine)));
   let isBroken = true;
@@ -66,21 +66,21 @@ test("L13: no call chain asks for a lock that it has", async () => {
   const call = <T>(fn: () => Promise<T>) => harness.run(chains.begin(fn));
   const start = (id: string) => chains.begin(() => harness.started(engine, id));
   for (const document of DOCUMENTS) await harness.apply(engine, document);
-  const who = { org: "default", by: "bob" };
+  const caller = { org: "default", by: "bob" };
 
   const signed = await start("signed");
   await harness.pass(3_000);
-  await call(() => approve(engine, { ...who, jobId: `${signed}:sign@1` }));
+  await call(() => approve(engine, { ...caller, jobId: `${signed}:sign@1` }));
   const above = await start("above");
   await harness.pass(10_000);
   const late = await start("late");
-  const deadLetters = [await start("letter"), await start("outer")];
+  const deadLetters = [await start("failing"), await start("outer")];
   await harness.pass(10_000);
   expect(deadLetters.map((id) => harness.runOf(id).state)).toEqual(["FAILED", "FAILED"]);
   isBroken = false;
-  for (const id of deadLetters) await call(() => redriveDeadLetter(engine, { ...who, id: `${id}:a@1` }));
+  for (const id of deadLetters) await call(() => redriveDeadLetter(engine, { ...caller, id: `${id}:a@1` }));
   await harness.pass(10_000);
-  await call(() => cancelRun(engine, { ...who, runId: above, why: "enough" }));
+  await call(() => cancelRun(engine, { ...caller, runId: above, why: "enough" }));
   await harness.pass(20_000);
 
   expect([signed, ...deadLetters, above, late].map((id) => harness.runOf(id).state)).toEqual([
@@ -90,23 +90,23 @@ test("L13: no call chain asks for a lock that it has", async () => {
     "CANCELLED",
     "TIMEOUT",
   ]);
-  expect(chains.twice).toEqual([]);
-  // One for each run above, and those below them.
-  expect(chains.asked.size).toBeGreaterThanOrEqual(7);
+  expect(chains.nested).toEqual([]);
+  // One for each run above and its sub-runs.
+  expect(chains.acquired.size).toBeGreaterThanOrEqual(7);
   expect(await harness.run(engine.world.locks.list(10))).toEqual([]);
 });
 
-test("the chains would see it", async () => {
+test("the tracker detects a nested acquire", async () => {
   const harness = new RunHarness();
-  const chains = new Chains();
+  const chains = new LockChains();
   const engine: Engine = openEngine(chains.around(harness.engine("c1").world), { current: harness.settings });
   const request = { key: "k", org: "default", ttlMs: 30_000, waitMs: 0, owner: "test" };
-  const nested = async () => {
+  const acquireTwice = async () => {
     await engine.world.locks.acquire(request);
     return engine.world.locks.acquire(request);
   };
-  expect(await harness.run(chains.begin(nested))).toMatchObject({ kind: "busy" });
-  expect(chains.twice).toEqual(["k"]);
+  expect(await harness.run(chains.begin(acquireTwice))).toMatchObject({ kind: "busy" });
+  expect(chains.nested).toEqual(["k"]);
 });
 
 const DOCUMENTS = [
@@ -119,12 +119,12 @@ const DOCUMENTS = [
     },
   },
   {
-    id: "letter",
+    id: "failing",
     steps: { a: { topic: "demo.flaky", ...ONCE }, b: { type: "transform", depends_on: ["a"], input: 1 } },
   },
   { id: "inner", steps: { a: { topic: "demo.flaky", ...ONCE } } },
   { id: "outer", steps: { a: { type: "subworkflow", workflow: "inner", ...ONCE } } },
   { id: "asks", steps: { ask: { type: "approval" } } },
-  { id: "above", steps: { a: { type: "subworkflow", workflow: "asks" }, b: { topic: "demo.nobody" } } },
+  { id: "above", steps: { a: { type: "subworkflow", workflow: "asks" }, b: { topic: "demo.unserved" } } },
   { id: "late", timeout_sec: 5, steps: { ask: { type: "approval" } } },
 ];

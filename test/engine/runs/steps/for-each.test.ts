@@ -1,18 +1,18 @@
 import { describe, expect, test } from "vitest";
-import { rerun } from "../../../src/engine/intake/rerun-run.ts";
-import { RunHarness } from "../run-harness.ts";
+import { rerun } from "../../../../src/engine/intake/rerun-run.ts";
+import { RunHarness } from "../../run-harness.ts";
 
 async function open() {
   const harness = new RunHarness();
   const { engine } = await harness.control("c1");
   const broken = new Set<unknown>();
-  const worked: unknown[] = [];
+  const handled: unknown[] = [];
   await harness.worker("w1", ["demo.echo"], async ({ input }) => {
-    worked.push(input);
+    handled.push(input);
     if (broken.has(input)) throw new Error(`broken: ${String(input)}`);
     return input;
   });
-  return { harness, engine, broken, worked };
+  return { harness, engine, broken, handled };
 }
 
 const echo = (input: unknown, facts: object = {}) => ({
@@ -23,36 +23,36 @@ const echo = (input: unknown, facts: object = {}) => ({
 });
 const THEN = "then";
 
-describe("an item that fails, of a step that takes no time", () => {
+describe("failed items of an immediate step", () => {
   const [big, bad, little] = [{ x: 5 }, {}, { x: -5 }];
   const steps = (failure: unknown) => ({
     each: { type: "transform", for_each: "${input}", input: "${item.x}", failure, on_error: "continue" },
-    asked: { type: "condition", for_each: "${input}", condition: "item.x > 0", failure, on_error: "continue" },
+    checked: { type: "condition", for_each: "${input}", condition: "item.x > 0", failure, on_error: "continue" },
   });
 
   test.each([
-    { failure: "fail_fast", input: [big, bad, little], state: "FAILED", told: 0 },
-    { failure: "wait_all", input: [big, bad, little], state: "FAILED", told: 1 },
-    { failure: { tolerate: 1 }, input: [big, bad, little], state: "SUCCEEDED", told: 1 },
-    { failure: { tolerate: 1 }, input: [bad, big, bad], state: "FAILED", told: 2 },
-  ])("is counted as `failure` says: $failure, $state", async ({ failure, input, state, told }) => {
+    { failure: "fail_fast", input: [big, bad, little], state: "FAILED", failures: 0 },
+    { failure: "wait_all", input: [big, bad, little], state: "FAILED", failures: 1 },
+    { failure: { tolerate: 1 }, input: [big, bad, little], state: "SUCCEEDED", failures: 1 },
+    { failure: { tolerate: 1 }, input: [bad, big, bad], state: "FAILED", failures: 2 },
+  ])("follow `failure`: $failure, $state", async ({ failure, input, state, failures }) => {
     const { harness, engine } = await open();
     await harness.apply(engine, { id: "w", steps: steps(failure) });
     const id = await harness.started(engine, "w", { input });
     await harness.pass(5_000);
-    const { steps: became, lines } = harness.runOf(id);
-    expect([became.each?.state, became.asked?.state]).toEqual([state, state]);
-    expect(lines.filter(({ event, stepId }) => event === "child_failed" && stepId === "each")).toHaveLength(told);
+    const { steps: ended, lines } = harness.runOf(id);
+    expect([ended.each?.state, ended.checked?.state]).toEqual([state, state]);
+    expect(lines.filter(({ event, stepId }) => event === "child_failed" && stepId === "each")).toHaveLength(failures);
     if (state === "FAILED") {
-      expect(became.each?.error?.message).toMatch(/^item \d: /);
+      expect(ended.each?.error?.message).toMatch(/^item \d: /);
     } else {
-      expect(became.each?.output).toMatchObject({ value: [5, null, -5] });
-      expect(became.asked).toMatchObject({ output: { value: [true, null, false] }, arms: ["then", "else"] });
+      expect(ended.each?.output).toMatchObject({ value: [5, null, -5] });
+      expect(ended.checked).toMatchObject({ output: { value: [true, null, false] }, arms: ["then", "else"] });
     }
   });
 });
 
-describe("a condition for each item", () => {
+describe("a condition with `for_each`", () => {
   const steps = {
     large: {
       type: "condition",
@@ -71,25 +71,25 @@ describe("a condition for each item", () => {
     { input: [20, 30], answers: [true, true], arms: ["then"], ran: ["big"] },
     { input: [1], answers: [false], arms: ["else"], ran: ["little"] },
     { input: [], answers: [], arms: [], ran: [] },
-  ])("runs each arm that an item chose, once: $input", async ({ input, answers, arms, ran }) => {
-    const { harness, engine, worked } = await open();
+  ])("runs every arm that an item chose, once: $input", async ({ input, answers, arms, ran }) => {
+    const { harness, engine, handled } = await open();
     await harness.apply(engine, { id: "w", steps });
     const id = await harness.started(engine, "w", { input });
     await harness.pass(5_000);
-    const { state, steps: became, lines } = harness.runOf(id);
+    const { state, steps: ended, lines } = harness.runOf(id);
     expect(state).toBe("SUCCEEDED");
-    expect([...worked].sort()).toEqual(ran);
-    expect(became.large).toMatchObject({ state: "SUCCEEDED", arms, output: { value: answers } });
-    const told = lines.filter(({ event }) => event === "arm_chosen").map(({ why }) => why);
-    expect(told).toEqual(arms.length === 0 ? [] : [arms.join(", ")]);
+    expect([...handled].sort()).toEqual(ran);
+    expect(ended.large).toMatchObject({ state: "SUCCEEDED", arms, output: { value: answers } });
+    const chosen = lines.filter(({ event }) => event === "arm_chosen").map(({ why }) => why);
+    expect(chosen).toEqual(arms.length === 0 ? [] : [arms.join(", ")]);
     for (const arm of ["big", "little"]) {
       const why = `step \`large\` chose ${arms.map((name) => `\`${name}\``).join(", ") || "nothing"}`;
-      expect(became[arm]).toMatchObject(ran.includes(arm) ? { state: "SUCCEEDED" } : { state: "SKIPPED", why });
+      expect(ended[arm]).toMatchObject(ran.includes(arm) ? { state: "SUCCEEDED" } : { state: "SKIPPED", why });
     }
-    expect(became.after?.state).toBe(ran.length === 0 ? "SKIPPED" : "SUCCEEDED");
+    expect(ended.after?.state).toBe(ran.length === 0 ? "SKIPPED" : "SUCCEEDED");
   });
 
-  test("that cannot be asked of one of them fails, and names it", async () => {
+  test("names the item whose condition cannot be evaluated", async () => {
     const { harness, engine } = await open();
     await harness.apply(engine, { id: "w", steps });
     const id = await harness.started(engine, "w", { input: [1, { a: 1 }] });
@@ -100,7 +100,7 @@ describe("a condition for each item", () => {
     });
   });
 
-  test("must not take long altogether", async () => {
+  test("has one evaluation limit for all items", async () => {
     const { harness, engine } = await open();
     const condition = "size(input.filter(x, input.exists(y, y == x + 1000))) == item";
     await harness.apply(engine, { id: "w", steps: { a: { type: "condition", condition, for_each: "${input}" } } });
@@ -110,8 +110,8 @@ describe("a condition for each item", () => {
   });
 });
 
-test("a switch for each item runs each case that an item has, and its default for those that have none", async () => {
-  const { harness, engine, worked } = await open();
+test("a switch with `for_each` runs every chosen case, and its default for items without a case", async () => {
+  const { harness, engine, handled } = await open();
   const cases = { eu: ["here"], us: ["there"], jp: ["far"] };
   const by = { type: "switch", switch: "item.to", for_each: "${input}", cases, default: ["ask"] };
   const steps = { by, here: echo("here"), there: echo("there"), far: echo("far"), ask: echo("ask") };
@@ -120,36 +120,36 @@ test("a switch for each item runs each case that an item has, and its default fo
   await harness.pass(5_000);
   const output = { value: ["us", "eu", "default", "us"] };
   expect(harness.runOf(id).steps.by).toMatchObject({ arms: ["us", "eu", "default"], output });
-  expect([...worked].sort()).toEqual(["ask", "here", "there"]);
+  expect([...handled].sort()).toEqual(["ask", "here", "there"]);
   expect(harness.states(id)).toMatchObject({ far: "SKIPPED" });
 });
 
-test("a rerun keeps what a question that was asked for each item chose", async () => {
-  const { harness, engine, broken, worked } = await open();
+test("a rerun keeps the arms chosen with `for_each`", async () => {
+  const { harness, engine, broken, handled } = await open();
   broken.add("here");
   const by = { type: "switch", switch: "item", for_each: "['eu', 'us']", cases: { eu: ["here"], us: ["there"] } };
   await harness.apply(engine, { id: "w", steps: { by, here: echo("here"), there: echo("there") } });
   const id = await harness.started(engine, "w");
   await harness.pass(5_000);
   broken.clear();
-  worked.length = 0;
+  handled.length = 0;
   const request = { org: "default", runId: id, fromStep: "here", by: "bob", idempotencyKey: null };
   const outcome = await harness.run(rerun(engine, request));
   if (outcome.kind !== "started") throw new Error(outcome.kind);
   await harness.pass(5_000);
   expect(harness.runOf(outcome.runId)).toMatchObject({ state: "SUCCEEDED", steps: { by: { arms: ["eu", "us"] } } });
-  expect(worked).toContain("here");
+  expect(handled).toContain("here");
 });
 
-describe("a `parallel` step for each item", () => {
+describe("a `parallel` with `for_each`", () => {
   const list = { for_each: "${input}", max_parallel: 2 };
   const branches = {
     one: echo({ one: "${item}", at: "${index}" }),
     two: { type: "transform", input: "${item * 2}" },
   };
 
-  test("does each of its branches for each of them", async () => {
-    const { harness, engine, worked } = await open();
+  test("runs each branch for each item", async () => {
+    const { harness, engine, handled } = await open();
     const steps = { all: { type: "parallel", branches: ["one", "two"], ...list }, ...branches };
     await harness.apply(engine, { id: "w", steps, output: "${steps.all.output}" });
     const id = await harness.started(engine, "w", { input: [5, 6, 7] });
@@ -157,13 +157,13 @@ describe("a `parallel` step for each item", () => {
     const one = [5, 6, 7].map((item, at) => ({ one: item, at }));
     expect(harness.runOf(id)).toMatchObject({ state: "SUCCEEDED", output: { value: { one, two: [10, 12, 14] } } });
     expect(harness.runOf(id).steps.one?.fan).toMatchObject({ count: 3, succeeded: 3 });
-    expect(worked).toHaveLength(3);
+    expect(handled).toHaveLength(3);
     const none = await harness.started(engine, "w", { input: [] });
     await harness.pass(5_000);
     expect(harness.runOf(none)).toMatchObject({ state: "SUCCEEDED", output: { value: { one: [], two: [] } } });
   });
 
-  test("no more of a branch at once than `max_parallel`, and none after one has failed", async () => {
+  test("respects `max_parallel` per branch and starts no item after a failure", async () => {
     const { harness, engine } = await open();
     const all = { type: "parallel", branches: ["ask", "two"], join: "any", ...list, on_error: "continue" };
     await harness.apply(engine, {
@@ -172,12 +172,12 @@ describe("a `parallel` step for each item", () => {
     });
     const id = await harness.started(engine, "w", { input: [1, 2, "three"] });
     await harness.pass(2_000);
-    // "three" cannot be doubled: that branch has failed, and the other is stopped with it.
+    // "three" cannot be doubled: its branch fails and the other is cancelled.
     expect(harness.states(id)).toEqual({ all: "FAILED", ask: "CANCELLED", two: "FAILED" });
     expect(harness.runOf(id).steps.ask?.fan).toMatchObject({ count: 3, spawned: 2, cancelled: 2 });
   });
 
-  test("`any`: one that has done its list is enough, and the rest of the others is stopped", async () => {
+  test("`any`: one completed branch is enough, and the others are cancelled", async () => {
     const { harness, engine } = await open();
     const all = { type: "parallel", branches: ["one", "ask", "bad"], join: "any", ...list, failure: "wait_all" };
     const bad = echo("${item.nothing}");
@@ -189,7 +189,7 @@ describe("a `parallel` step for each item", () => {
     expect(harness.runOf(id).steps.ask?.fan).toMatchObject({ open: 0, cancelled: 2, spawned: 2 });
   });
 
-  test("reads for its branches what it may read itself, whatever they come after", async () => {
+  test("evaluates the list in its own context, not in that of its branches", async () => {
     const { harness, engine } = await open();
     const first = echo([3, 4], { output_path: "made.list" });
     const all = { type: "parallel", branches: "two", depends_on: ["first"], for_each: "${context.made.list}" };
@@ -199,7 +199,7 @@ describe("a `parallel` step for each item", () => {
     expect(harness.runOf(id)).toMatchObject({ state: "SUCCEEDED", output: { value: { all: { two: [6, 8] } } } });
   });
 
-  test("whose list is none fails, and says so of it", async () => {
+  test("fails when its list is not a list", async () => {
     const { harness, engine } = await open();
     const all = { type: "parallel", branches: ["one", "two"], ...list };
     await harness.apply(engine, { id: "w", steps: { all, ...branches } });
@@ -209,7 +209,7 @@ describe("a `parallel` step for each item", () => {
     expect(harness.runOf(id)).toMatchObject({ state: "FAILED", steps: { all: { state: "FAILED", error } } });
   });
 
-  test("has one time for all of it", async () => {
+  test("has one timeout for all branches and items", async () => {
     const { harness, engine } = await open();
     const all = { type: "parallel", branches: ["one", "ask"], timeout_sec: 20, ...list };
     await harness.apply(engine, { id: "w", steps: { all, one: branches.one, ask: { type: "approval" } } });

@@ -7,8 +7,8 @@ import { pauseRun } from "../../../src/engine/runs/control-run.ts";
 import { put } from "../../../src/ports/store.ts";
 import { RunHarness } from "../run-harness.ts";
 
-describe("a run whose definition is gone", () => {
-  test("ends, says why and gives its slot back; the job that was out ends without it (L37)", async () => {
+describe("a run with a missing definition", () => {
+  test("L37: a run whose definition is missing fails with a reason and frees its slot; its open job still ends", async () => {
     const harness = new RunHarness();
     const { engine } = await harness.control("c1");
     let release = () => {};
@@ -20,7 +20,7 @@ describe("a run whose definition is gone", () => {
     });
     const id = await harness.started(engine, "one");
     await removeDefinition(harness, engine, "one");
-    await harness.control("c2"); // It has never seen the definition.
+    await harness.control("c2"); // Without the definition in its cache.
     harness.crash("c1");
     release();
     await harness.pass(120_000);
@@ -30,7 +30,7 @@ describe("a run whose definition is gone", () => {
     expect((await harness.run(store.counts(RUNS_GROUP, 10))).get("default")).toBeUndefined();
   });
 
-  test("takes the runs with it that its steps wait for: each of them has a slot", async () => {
+  test("cancels its sub-runs and frees their slots", async () => {
     const harness = new RunHarness();
     const { engine } = await harness.control("c1");
     const sub = { type: "subworkflow", workflow: "inner" };
@@ -41,7 +41,7 @@ describe("a run whose definition is gone", () => {
     expect(harness.sim.net.store.count(RUNS_GROUP, "default")).toBe(5);
     await removeDefinition(harness, engine, "outer");
     harness.crash("c1");
-    const { engine: second } = await harness.control("c2"); // It has never seen the definition.
+    const { engine: second } = await harness.control("c2"); // Without the definition in its cache.
     await harness.run(pauseRun(second, { org: "default", runId: id, by: "bob", why: "a word about it" }));
     expect(harness.runOf(id)).toMatchObject({ state: "FAILED", error: { name: "DefinitionGone" } });
     await harness.pass(10_000);
@@ -50,7 +50,7 @@ describe("a run whose definition is gone", () => {
     expect(new Set(jobs)).toEqual(new Set(["CANCELLED"]));
   });
 
-  test("10,000 items of which none can be made end the step in bounded commits", async () => {
+  test("2,000 items whose input cannot be built end the step in bounded commits", async () => {
     const harness = new RunHarness();
     const { engine } = await harness.control("c1");
     const each = { topic: "demo.echo", for_each: "${input}", input: "${item.missing}", failure: "wait_all" };
@@ -65,7 +65,7 @@ describe("a run whose definition is gone", () => {
   });
 });
 
-/** As a hand would: nobody deletes what a run is made of. */
+/** Deletes a workflow version that a run still uses. */
 async function removeDefinition(harness: RunHarness, engine: Engine, workflowId: string): Promise<void> {
   const { store, clock } = engine.world;
   const key = versionKey("default", workflowId, 1);

@@ -25,8 +25,8 @@ import {
   sub,
 } from "../slots-scenario.ts";
 
-describe("who waits for a slot comes before who asks anew", () => {
-  test("however often others ask: a sub-workflow is let in with the first slot that comes free", async () => {
+describe("queued steps take run slots before new runs", () => {
+  test("a sub-workflow takes the first free slot despite many concurrent starts", async () => {
     const { harness, engine } = await openWithRunLimit(3, [INNER, LATER]);
     await harness.apply(engine, { id: "short", steps: { a: delay(2) } });
     const id = await harness.started(engine, "later");
@@ -42,11 +42,11 @@ describe("who waits for a slot comes before who asks anew", () => {
     for (let at = 0; at < 10; at++) timeline.post(at * 3, client);
     await harness.pass(10_000);
     expect(harness.runOf(id).state).toBe("SUCCEEDED");
-    // The others were served as well, before and after.
+    // The other starts were served as well.
     expect(started).toBeGreaterThan(4);
   });
 
-  test("starts, reruns and second lives are told so, with what is free; keys that were used before are answered", async () => {
+  test("starts, reruns and redrives report the free slots; known keys are still answered", async () => {
     const { harness, engine } = await openWithRunLimit(2, [APPROVAL, OUTER, INNER]);
     await harness.apply(engine, { id: "bad", steps: { sub: sub("nowhere") } });
     const bad = await harness.started(engine, "bad");
@@ -56,9 +56,12 @@ describe("who waits for a slot comes before who asks anew", () => {
     const outer = await harness.started(engine, "outer");
     await harness.pass(1_000);
     expect(await harness.start(engine, "ask")).toEqual({ kind: "full", current: 2, limit: 2 });
-    // Nobody lives to give the slot to the step that waits for it.
-    const mute = composeEngine({ ...engine, tasks: around(engine.tasks, { runExclusive: () => undefined }) });
-    await harness.run(cancelRun(mute, cancelRequest(first)));
+    // The slot is not passed on to the waiting step.
+    const withoutBackground = composeEngine({
+      ...engine,
+      tasks: around(engine.tasks, { runExclusive: () => undefined }),
+    });
+    await harness.run(cancelRun(withoutBackground, cancelRequest(first)));
     const refused = { kind: "full", current: 1, limit: 2, waiting: 1 };
     expect(await harness.start(engine, "ask")).toEqual(refused);
     const again = { org: "default", runId: first, fromStep: "ask", by: "bob", idempotencyKey: null };
@@ -70,14 +73,14 @@ describe("who waits for a slot comes before who asks anew", () => {
       runId: first,
     });
     expect(await harness.start(engine, "ask", { idempotencyKey: "k", input: 2 })).toMatchObject({ kind: "conflict" });
-    // By its own time, then.
+    // The waiting step retries by itself.
     await harness.pass(40_000);
     expect(harness.runOf(outer).state).toBe("SUCCEEDED");
     expect(await harness.start(engine, "ask")).toMatchObject({ kind: "started" });
     expect(harness.runOf(bad).state).toBe("FAILED");
   });
 
-  test("the polled gate lets nobody pass them either", async () => {
+  test("polled admission also respects the queue", async () => {
     const { admission } = defaultSettings();
     const { harness, engine } = await openWithRunLimit(2, [APPROVAL, OUTER, INNER], {
       admission: { ...admission, strategy: "polled" },
@@ -94,8 +97,8 @@ describe("who waits for a slot comes before who asks anew", () => {
     expect(await harness.start(engine, "ask")).toEqual({ kind: "full", current: 1, limit: 2, waiting: 1 });
   });
 
-  test("the end of a run wakes them at once, the oldest first", async () => {
-    // By themselves they would ask once in half a minute.
+  test("the end of a run wakes queued steps at once, oldest first", async () => {
+    // Too long for a retry to interfere.
     const { retry } = defaultSettings();
     const throttled = { ...retry.throttled, policy: parsePolicy("fixed:1h") };
     const { harness, engine } = await openWithRunLimit(4, [APPROVAL, LATER], { retry: { ...retry, throttled } });
@@ -118,7 +121,7 @@ describe("who waits for a slot comes before who asks anew", () => {
     expect(slotWaits(harness)).toBe(0);
   });
 
-  test("ten starts at once at a limit of 2 are two and eight, and so again when nobody waits any more", async () => {
+  test("ten concurrent starts at a limit of 2 admit two, also after the queue is empty again", async () => {
     const { harness, engine } = await openWithRunLimit(2, [APPROVAL, INNER, OUTER]);
     const tally = async () => {
       const starts = Array.from({ length: 10 }, () => startRun(engine, { ...RUN_REQUEST, workflowId: "ask" }, "test"));
@@ -134,32 +137,32 @@ describe("who waits for a slot comes before who asks anew", () => {
   });
 });
 
-describe("nobody waits in the line who is not there any more", () => {
+describe("leaving the slot queue", () => {
   const ends: Readonly<Record<string, (harness: RunHarness, engine: Engine, outer: string) => Promise<unknown>>> = {
-    "its job is cancelled": (harness, engine, outer) =>
+    "when its job is cancelled": (harness, engine, outer) =>
       harness.run(cancelOwnJob(engine, { org: "default", jobId: `${outer}:sub@1`, by: "bob", why: "no" })),
-    "its run is cancelled": (harness, engine, outer) => harness.run(cancelRun(engine, cancelRequest(outer))),
-    "its time is over": (harness) => harness.pass(60_000),
-    "its run is paused": async (harness, engine, outer) => {
+    "when its run is cancelled": (harness, engine, outer) => harness.run(cancelRun(engine, cancelRequest(outer))),
+    "when its timeout ends": (harness) => harness.pass(60_000),
+    "when its run is paused": async (harness, engine, outer) => {
       await harness.run(pauseRun(engine, cancelRequest(outer)));
       await harness.pass(40_000);
     },
   };
 
-  test.each(Object.keys(ends))("%s", async (how) => {
+  test.each(Object.keys(ends))("a step leaves %s", async (reason) => {
     const { harness, engine } = await openWithRunLimit(2, [APPROVAL, INNER]);
     await harness.apply(engine, { id: "outer", steps: { sub: sub("inner", { timeout_sec: 50 }) } });
     const first = await harness.started(engine, "ask");
     const outer = await harness.started(engine, "outer");
     await harness.pass(2_000);
     expect(slotWaits(harness)).toBe(1);
-    await ends[how]?.(harness, engine, outer);
+    await ends[reason]?.(harness, engine, outer);
     expect(slotWaits(harness)).toBe(0);
     await harness.run(cancelRun(engine, cancelRequest(first)));
     expect(await harness.start(engine, "ask")).toMatchObject({ kind: "started" });
   });
 
-  test("a second life begins behind the others, and leaves the line like the first", async () => {
+  test("a redriven step queues again and leaves the queue with its slot", async () => {
     const { harness, engine } = await openWithRunLimit(2, [APPROVAL, INNER]);
     await harness.apply(engine, { id: "outer", steps: { sub: sub("inner", { timeout_sec: 20 }) } });
     const first = await harness.started(engine, "ask");
@@ -177,12 +180,12 @@ describe("nobody waits in the line who is not there any more", () => {
     expect(slotWaits(harness)).toBe(0);
   });
 
-  test("what cannot begin for another reason keeps nobody waiting", async () => {
+  test("a step that cannot start for another reason does not block the queue", async () => {
     const { harness, engine } = await openWithRunLimit(2, [APPROVAL, INNER, OUTER]);
     const first = await harness.started(engine, "ask");
     const outer = await harness.started(engine, "outer");
     await harness.pass(2_000);
-    // What is written of its workflow cannot be read by anybody.
+    // The run of the waiting step cannot be loaded.
     const { net } = harness.sim;
     const load = net.store.load.bind(net.store);
     net.store.load = (table, id) => {
@@ -195,7 +198,7 @@ describe("nobody waits in the line who is not there any more", () => {
     expect(await harness.start(engine, "ask")).toMatchObject({ kind: "started" });
   });
 
-  test("what was counted wrong is counted anew", async () => {
+  test("a wrong queue length is recounted", async () => {
     const { harness, engine } = await openWithRunLimit(2, [APPROVAL]);
     const leak = { lists: [], queue: null, counters: [{ group: SLOT_WAITS_GROUP, name: "default" }], dueMs: null };
     const nowhere = { lists: [], queue: null, counters: [], dueMs: null };
