@@ -44,7 +44,7 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   "src/gateway/server": ["*"],
   "src/gateway/": ["type fastify", "typebox"],
   "src/protocol/codec": ["*"],
-  // Pure libraries: same input, same output, nothing of the outside.
+  // Pure libraries: deterministic, without I/O.
   "src/core/expression/": ["re2js", "@marcbachmann/cel-js"],
   "src/core/yaml/": ["yaml"],
   "src/core/policy/": ["yaml", "re2js", "@marcbachmann/cel-js"],
@@ -52,7 +52,7 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   "src/config": ["yaml"],
 };
 
-/** Hashing at once is a pure function; whoever hashes may import these, anywhere. */
+/** Synchronous hashing is a pure function; every file may import these. */
 const HASHING = { from: "node:crypto", names: ["createHash", "hash"] };
 
 /** The row of a file: `src/engine/intake/admit-job.ts` → `engine`, `src/core/jobs/attempt.ts` → `core/jobs`. */

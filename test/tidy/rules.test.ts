@@ -1,4 +1,4 @@
-// Each rule on small planted sources: it finds what it must and leaves the rest. A rule that cannot fail is a defect.
+// Each rule on small sources: it finds its violations and allows the rest.
 
 import { describe, expect, it } from "vitest";
 import { globalUses } from "./globals.ts";
@@ -16,7 +16,7 @@ import { parseSource, type Source, type Violation } from "./source.ts";
 import { checkCycles, checkFolderSize, checkIndexImports, checkReferences } from "./structure.ts";
 import { checkPersons, checkWords } from "./words.ts";
 
-/** Where the rule objects, as `path:line`. */
+/** Violations as `path:line`. */
 function places(violations: readonly Violation[]): string[] {
   return violations.map(({ path, line }) => `${path}:${line}`);
 }
@@ -25,7 +25,6 @@ function plant(files: Record<string, string>): Source[] {
   return Object.entries(files).map(([path, text]) => parseSource(path, text));
 }
 
-/** Does the rule object to this one file? */
 function objects(check: (sources: Source[]) => Violation[], path: string, text: string): boolean {
   return check(plant({ [path]: text })).length > 0;
 }
@@ -48,7 +47,7 @@ describe("imports point inward", () => {
     ["src/gateway/a.ts", 'import { b } from "../worlds/b.ts";'],
     ["src/ports/world.ts", 'import { b } from "../worlds/b.ts";'],
     ["src/main.ts", 'import { b } from "../test/b.ts";'],
-  ])("objects in %s to %s", (path, text) => {
+  ])("rejects in %s: %s", (path, text) => {
     expect(objects(checkLayers, path, text)).toBe(true);
   });
 
@@ -65,7 +64,7 @@ describe("imports point inward", () => {
     expect(checkLayers(plant({ [path]: text }))).toEqual([]);
   });
 
-  it("objects to a folder that the table does not know", () => {
+  it("rejects a folder without a row", () => {
     expect(places(checkLayers(plant({ "src/stuff/a.ts": "export const a = 1;" })))).toEqual(["src/stuff/a.ts:1"]);
   });
 
@@ -74,7 +73,7 @@ describe("imports point inward", () => {
     expect(named.filter((name) => name !== "*" && LAYERS[name] === undefined)).toEqual([]);
   });
 
-  it("says where", () => {
+  it("reports the line", () => {
     const text = '\nimport type { A } from "./a.ts";\nimport { b } from "../../engine/b.ts";\n';
     expect(places(checkLayers(plant({ "src/core/model/c.ts": text })))).toEqual(["src/core/model/c.ts:3"]);
   });
@@ -90,7 +89,7 @@ describe("packages stay outside the core", () => {
     ["src/core/policy/a.ts", 'import { parse } from "yaml-like";'],
     ["src/gateway/routes/jobs.ts", 'import { fastify } from "fastify";'],
     ["src/sim/a.ts", 'const timers = await import("node:timers");'],
-  ])("objects in %s to %s", (path, text) => {
+  ])("rejects in %s: %s", (path, text) => {
     expect(objects(checkPackages, path, text)).toBe(true);
   });
 
@@ -136,7 +135,7 @@ describe("no hidden inputs in the core", () => {
     "const a = { process };",
     ["const a = `$", "{Date.now()}`;"].join(""),
     "for (const process of list) use(process);\nprocess.exit();",
-  ])("objects to %s", (text) => {
+  ])("rejects %s", (text) => {
     expect(objects(checkHiddenInputs, "src/engine/a.ts", text)).toBe(true);
   });
 
@@ -164,7 +163,7 @@ describe("no hidden inputs in the core", () => {
     expect(checkHiddenInputs(plant({ "src/engine/a.ts": text }))).toEqual([]);
   });
 
-  it("is for the core, not for those who stand in the real world", () => {
+  it("applies to the core only", () => {
     const text = "setTimeout(() => process.exit(), Date.now());";
     for (const outside of ["src/worlds/a.ts", "src/gateway/a.ts", "src/cli/a.ts", "src/main.ts"]) {
       expect(objects(checkHiddenInputs, outside, text)).toBe(false);
@@ -180,7 +179,7 @@ describe("no hidden inputs in the core", () => {
     }
   });
 
-  it("lets only the simulator's timeline drain the microtasks, and only that", () => {
+  it("allows the simulator's timeline to drain microtasks", () => {
     expect(objects(checkHiddenInputs, "src/sim/timeline.ts", "setImmediate(step); process.nextTick(step);")).toBe(
       false,
     );
@@ -188,7 +187,7 @@ describe("no hidden inputs in the core", () => {
     expect(objects(checkHiddenInputs, "src/sim/bus.ts", "setImmediate(step);")).toBe(true);
   });
 
-  it("names the use and the line", () => {
+  it("reports the global and the line", () => {
     const { tree } = parseSource("src/a.ts", "const a = 1;\nconst b = Date.now() + Math.random();");
     expect(globalUses(tree).map(({ name }) => name)).toEqual(["Date.now", "Math.random"]);
     expect(places(checkHiddenInputs(plant({ "src/engine/a.ts": "let a;\na = Date.now();" })))).toEqual([
@@ -217,14 +216,14 @@ describe("files and functions are short", () => {
     expect(objects(checkFunctionLength, "src/a.ts", wrap(steps(59)))).toBe(true);
   });
 
-  it("is not confused by braces in text, patterns and comments", () => {
+  it("ignores braces in strings, patterns and comments", () => {
     const text = `function f() {\n  const a = "{{{"; /* { */ const b = /[{]\\{/; const c = \`{\${a}{\`;\n}\n${lines(80)}`;
     expect(objects(checkFunctionLength, "src/a.ts", text)).toBe(false);
   });
 });
 
-describe("names say something", () => {
-  it("objects to empty ones, of files and of folders", () => {
+describe("file names", () => {
+  it("rejects empty names of files and folders", () => {
     const empty = ["src/utils.ts", "src/engine/helpers.ts", "src/common/a.ts", "test/Util.test.ts", "scripts/misc.mjs"];
     expect(places(checkNames(empty))).toEqual(empty.map((path) => `${path}:1`));
   });
@@ -234,13 +233,13 @@ describe("names say something", () => {
   });
 });
 
-describe("one barrel only", () => {
+describe("barrels", () => {
   it.each([
     'export * from "./b.ts";',
     'export { b } from "./b.ts";\nexport type { C } from "./c.ts";',
     'import { b } from "./b.ts";\nexport { b };',
     'export const a = 1;\nexport * from "./b.ts";',
-  ])("objects to %s", (text) => {
+  ])("rejects %s", (text) => {
     expect(objects(checkBarrels, "src/engine/index.ts", text)).toBe(true);
     expect(objects(checkBarrels, "src/index.ts", text)).toBe(false);
   });
@@ -255,7 +254,7 @@ describe("one barrel only", () => {
 });
 
 describe("no default exports", () => {
-  it("finds them in each spelling", () => {
+  it("finds every spelling", () => {
     expect(objects(checkDefaultExports, "src/a.ts", "export default 1;")).toBe(true);
     expect(objects(checkDefaultExports, "src/a.ts", "const a = 1; export { a as default };")).toBe(true);
     expect(objects(checkDefaultExports, "src/a.ts", 'export { default } from "./b.ts";')).toBe(true);
@@ -264,7 +263,7 @@ describe("no default exports", () => {
 });
 
 describe("no dead files", () => {
-  it("finds what no entry point leads to, also in a circle", () => {
+  it("finds files without an importer, also in a cycle", () => {
     const sources = plant({
       "src/main.ts": 'import { a } from "./engine/a.ts";',
       "src/engine/a.ts": 'import type { B } from "../core/model/b.ts";\nconst lazy = () => import("./lazy.ts");',
@@ -279,7 +278,7 @@ describe("no dead files", () => {
 });
 
 describe("no words of one machine", () => {
-  // Put together here, so that this file does not contain them itself.
+  // Composed, so that this file passes the rule.
   const path = (...parts: string[]): string => ["", ...parts, ""].join("/");
 
   it.each([
@@ -289,7 +288,7 @@ describe("no words of one machine", () => {
     `"resolved": ${JSON.stringify("http://x/y.tgz")}`,
     `https://${"registry"}.example.org/x`,
     `cd ${path("srv", "checkout")}`,
-  ])("objects to %s", (text) => {
+  ])("rejects %s", (text) => {
     expect(places(checkWords([{ path: "a.md", text: `fine\n${text}` }], "/srv/checkout"))).toEqual(["a.md:2"]);
   });
 

@@ -1,4 +1,4 @@
-// The other rules of the house, each a function from sources to violations.
+// Rules on single files, each a function from sources to violations.
 
 import { globalUses } from "./globals.ts";
 import { areaOf } from "./layers.ts";
@@ -9,20 +9,20 @@ const FUNCTION_LINES_MAX = 60;
 const ENTRY_POINTS = ["src/main.ts", "src/index.ts", "src/worlds/worker-sdk.ts", "src/sim/simulate.ts"];
 const EMPTY_NAMES = new Set(["util", "utils", "helper", "helpers", "common", "misc"]);
 
-/** The areas that stand in the real world; everybody else is told the time, and asks the World for the rest. */
+/** Areas that access the real environment; all others receive time, randomness and settings as arguments. */
 const OUTSIDE = new Set(["adapters", "worlds", "gateway", "cli", "main"]);
 const HIDDEN = new Set([
   ...["Date", "Date.now", "new Date()", "Temporal.Now", "performance", "Math", "Math.random"],
   ...["setTimeout", "setInterval", "setImmediate", "AbortSignal.timeout", "crypto", "fetch", "process", "globalThis"],
 ]);
-/** `performance.now`, `process.env`, `crypto.subtle`, …: whatever is asked of these is hidden. */
+/** Every member of these is hidden input: `performance.now`, `process.env`, `crypto.subtle`. */
 const HIDDEN_WHOLE = new Set(["performance", "crypto", "process"]);
-/** Between two events the simulator's timeline lets the microtasks drain; that waits for no time to pass. */
+/** The simulator's timeline drains microtasks between two events; no time passes. */
 const EXCEPTED: Readonly<Record<string, readonly string[]>> = {
   "src/sim/timeline.ts": ["setImmediate", "process.nextTick"],
 };
 
-/** No hidden time, chance or environment in the core: it could neither be simulated nor replayed. */
+/** Hidden time, randomness or environment would make the core impossible to simulate and replay. */
 export function checkHiddenInputs(sources: readonly Source[]): Violation[] {
   return sources
     .filter(({ path }) => !OUTSIDE.has(areaOf(path)))
@@ -33,7 +33,7 @@ export function checkHiddenInputs(sources: readonly Source[]): Violation[] {
         .map(({ name, start }) => ({
           path: source.path,
           line: lineOf(source.text, start),
-          message: `uses \`${name}\`: take \`now\`, \`random\` or a setting as an argument, or ask the World for it`,
+          message: `uses \`${name}\`: take \`now\`, \`random\` or a setting as an argument, or use a port`,
         })),
     );
 }
@@ -54,23 +54,22 @@ export function checkFunctionLength(sources: readonly Source[]): Violation[] {
       const first = lineOf(text, node.start);
       const lines = lineOf(text, node.end) - first + 1;
       if (lines <= FUNCTION_LINES_MAX) return;
-      const message = `a function of ${lines} lines, ${FUNCTION_LINES_MAX} at most: give its steps names of their own`;
+      const message = `a function of ${lines} lines, ${FUNCTION_LINES_MAX} at most: extract named functions`;
       violations.push({ path, line: first, message });
     });
   }
   return violations;
 }
 
-/** Takes paths: it is about names, in every folder of the project. */
 export function checkNames(paths: readonly string[]): Violation[] {
   return paths.flatMap((path) => {
     const empty = path.split("/").find((part) => EMPTY_NAMES.has(part.replace(/\..*$/, "").toLowerCase()));
     if (empty === undefined) return [];
-    return [{ path, line: 1, message: `\`${empty}\` says nothing: name it after the noun it is about` }];
+    return [{ path, line: 1, message: `\`${empty}\` is not a name: name the file after its noun` }];
   });
 }
 
-/** One way to a thing: its own file. Only the public API collects. */
+/** Only the public API and the indexes of engine folders re-export. */
 export function checkBarrels(sources: readonly Source[]): Violation[] {
   return sources
     .filter(({ path }) => path !== "src/index.ts" && !/^src\/engine\/[a-z]+\/index\.ts$/.test(path))
@@ -82,7 +81,7 @@ export function checkBarrels(sources: readonly Source[]): Violation[] {
       const exports = statements.filter((statement) => statement.type.startsWith("Export"));
       const barrel = star ?? (exports.length > 0 && statements.every(isPassedOn) ? exports[0] : undefined);
       if (barrel === undefined) return [];
-      const message = "only passes on what other files export: import from those; src/index.ts is the one barrel";
+      const message = "only re-exports: import from the files themselves";
       return [{ path, line: lineOf(text, barrel.start), message }];
     });
 }
@@ -99,7 +98,7 @@ export function checkDefaultExports(sources: readonly Source[]): Violation[] {
       .map(({ start }) => ({
         path,
         line: lineOf(text, start),
-        message: "a default export: export it by name, so that it is called the same everywhere",
+        message: "a default export: export it by name, so that it has one name everywhere",
       })),
   );
 }

@@ -1,5 +1,5 @@
-// A source file as the rules see it: text, syntax tree, imports. Rules look at the tree, never at the text, so that a
-// word in a comment or a string is not mistaken for code.
+// A source file as the rules see it: text, syntax tree, imports. Rules use the tree, so that comments and strings are
+// not taken for code.
 
 import { posix } from "node:path";
 import { parseAst } from "vitest/node";
@@ -14,15 +14,15 @@ export interface Node {
 export interface Import {
   /** As written: `../model/job.ts`, `node:fs`, `fastify`. */
   readonly from: string;
-  /** What is taken; empty when it is the whole module. */
+  /** Imported names; empty for the whole module. */
   readonly names: readonly string[];
-  /** Vanishes at run time. */
+  /** Erased at run time. */
   readonly isTypeOnly: boolean;
   readonly line: number;
 }
 
 export interface Source {
-  /** From the project's root, with slashes: `src/engine/intake/admit-job.ts`. */
+  /** From the project's root, with slashes. */
   readonly path: string;
   readonly text: string;
   readonly tree: Node;
@@ -32,7 +32,7 @@ export interface Source {
 export interface Violation {
   readonly path: string;
   readonly line: number;
-  /** What is wrong and what to do. */
+  /** The problem and the fix. */
   readonly message: string;
 }
 

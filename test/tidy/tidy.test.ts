@@ -15,8 +15,8 @@ import {
   checkNames,
 } from "./rules.ts";
 import { parseSource, type Source, type Violation } from "./source.ts";
-import { checkCycles, checkIndexImports } from "./structure.ts";
-import { checkWords } from "./words.ts";
+import { checkCycles, checkFolderSize, checkIndexImports, checkReferences } from "./structure.ts";
+import { checkPersons, checkWords } from "./words.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url)).replace(/[/\\]$/, "");
 const NOT_OURS = new Set(["node_modules", "dist", "coverage", ".git", ".cordum"]);
@@ -38,12 +38,15 @@ describe("tidy", () => {
     ["no hidden time, randomness or environment in the core", () => checkHiddenInputs(sources)],
     ["files are short", () => checkFileLength(sources)],
     ["functions are short", () => checkFunctionLength(sources)],
-    ["names say something", () => checkNames(paths)],
-    ["one barrel only", () => checkBarrels(sources)],
+    ["file names are nouns", () => checkNames(paths)],
+    ["no barrels", () => checkBarrels(sources)],
     ["no default exports", () => checkDefaultExports(sources)],
     ["no dead files", () => checkDeadFiles(sources)],
     ["no value-import cycles", () => checkCycles(sources)],
+    ["folders are small", () => checkFolderSize(paths.filter((path) => /^(src|test|bench|docs)\//.test(path)))],
     ["no imports past an index", () => checkIndexImports(sources)],
+    ["references lead to files", () => checkReferences(texts(), paths)],
+    ["no persons as subjects of code", () => checkPersons(texts())],
     ["no paths of a machine, no registry addresses", () => checkWords(texts(), root)],
   ])("%s", (_rule, check) => {
     expect(check().map(({ path, line, message }) => `${path}:${line} ${message}`)).toEqual([]);

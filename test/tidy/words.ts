@@ -41,7 +41,7 @@ export interface TextFile {
   readonly text: string;
 }
 
-/** `root` is where this checkout happens to lie; its name must not be in it either. */
+/** `root`: the path of this checkout, which must not occur either. */
 export function checkWords(files: readonly TextFile[], root: string): Violation[] {
   const violations: Violation[] = [];
   for (const { path, text } of files) {

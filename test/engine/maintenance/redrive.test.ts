@@ -59,7 +59,7 @@ describe("redriving the dead letter of a job", () => {
     }
   });
 
-  test("concurrent redrives revive the job once", async () => {
+  test("concurrent redrives reopen the job once", async () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1");
     const worker = await startFailingWorker(harness);
