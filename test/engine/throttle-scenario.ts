@@ -10,8 +10,8 @@ import { around } from "../../src/sim/mutants/decorators.ts";
 import { RUN_REQUEST, RunHarness } from "./run-harness.ts";
 
 /**
- * A wide run and small runs on virtual time. Each process has one simulated thread; every commit, message and dispatch
- * occupies it for a fixed time.
+ * A wide run and small runs on virtual time. All processes share one simulated thread; every commit, message and
+ * dispatch occupies it for a fixed time.
  */
 export class ThrottleScenario {
   readonly harness = new RunHarness(SETTINGS);

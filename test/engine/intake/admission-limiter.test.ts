@@ -58,11 +58,11 @@ describe("starts of one tenant", () => {
   test("a failure is neither shared with nor delays the queued starts", async () => {
     const { started, start } = openLimiter(1);
     const results = [start(), start(), start()].map((one) => one.catch((error: Error) => error.message));
-    started.shift()?.fail(new Error("the store is away"));
+    started.shift()?.fail(new Error("store unavailable"));
     await settle();
     expect(started).toHaveLength(2);
     for (const { answer } of started.splice(0)) answer(STARTED);
-    expect(await Promise.all(results)).toEqual(["the store is away", STARTED, STARTED]);
+    expect(await Promise.all(results)).toEqual(["store unavailable", STARTED, STARTED]);
   });
 
   test("tenants do not wait for each other, and an empty queue keeps no state", async () => {

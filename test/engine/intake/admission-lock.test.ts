@@ -99,8 +99,8 @@ describe("admission lock", () => {
 describe("releases the lock", () => {
   test("after work that throws", async () => {
     const { harness, engine } = openAdmission({ maxWaitMs: 0 });
-    const failing = withAdmissionLock(engine, "acme", () => Promise.reject(new Error("no room on the disk")));
-    await expect(harness.run(failing)).rejects.toThrow("no room on the disk");
+    const failing = withAdmissionLock(engine, "acme", () => Promise.reject(new Error("disk full")));
+    await expect(harness.run(failing)).rejects.toThrow("disk full");
     await harness.run(engine.tasks.close());
     expect(await harness.run(withAdmissionLock(engine, "acme", async () => "in"))).toMatchObject({ kind: "passed" });
   });

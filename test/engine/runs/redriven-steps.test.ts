@@ -138,7 +138,7 @@ describe("L42: redriving the dead letter of a step", () => {
     expect(harness.sim.net.store.load(RETRY_STATES, retryStateId)).toBeNull();
   });
 
-  test("concurrently in two processes revives it once", async () => {
+  test("concurrently in two processes restarts it once", async () => {
     const { harness, engine, broken, inputs } = await openFlaky();
     const { engine: other } = await harness.control("c2");
     broken.add("a");
@@ -171,7 +171,7 @@ describe("redriving the dead letter of a branch", () => {
     return opened;
   };
 
-  test("revives its failed `parallel` and run; the other branch is not repeated", async () => {
+  test("restarts its failed `parallel` and run; the other branch is not repeated", async () => {
     const { harness, engine, broken, slow, inputs } = await open({});
     broken.add("b");
     slow.add("b");

@@ -58,6 +58,6 @@ function delayPuts(blobs: Blobs) {
 }
 
 function tailOf(harness: RunHarness, payload: Payload): string {
-  if (payload.kind !== "pointer") throw new Error("it is not large");
+  if (payload.kind !== "pointer") throw new Error("payload is not stored by pointer");
   return new TextDecoder().decode(harness.sim.net.blobs.get(payload.ptr)?.bytes).slice(-9);
 }
