@@ -24,5 +24,5 @@ test("engages, lists and releases the kill switch", async () => {
   await transcript.run(["kill", "release", "--scope", "*"]);
   await transcript.run(["kill", "release"]);
   await transcript.run(["kill", "release", "--json"]);
-  await expect(transcript.text).toMatchFileSnapshot("golden/kill.txt");
+  await expect(transcript.text).toMatchFileSnapshot("../golden/kill.txt");
 });

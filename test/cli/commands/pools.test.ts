@@ -21,5 +21,5 @@ test("drains and resumes a pool", async () => {
   await transcript.run(["pool", "list"]);
   await transcript.run(["pool", "resume", "gpu"]);
   await transcript.run(["pool", "resume", "gpu", "--json"]);
-  await expect(transcript.text).toMatchFileSnapshot("golden/pools.txt");
+  await expect(transcript.text).toMatchFileSnapshot("../golden/pools.txt");
 });

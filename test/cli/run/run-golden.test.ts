@@ -52,7 +52,7 @@ test("workflows", async () => {
   await transcript.both(["workflow", "get", "none"]);
   await transcript.both(["workflow", "list"]);
   await transcript.both(["workflow", "delete", "photos"]);
-  await expect(transcript.text).toMatchFileSnapshot("golden/workflows.txt");
+  await expect(transcript.text).toMatchFileSnapshot("../golden/workflows.txt");
 });
 
 test("runs", async () => {
@@ -71,7 +71,7 @@ test("runs", async () => {
   await transcript.run(["run", "rerun", "r1"]);
   await transcript.both(["run", "rerun", "r1", "--from", "resize"]);
   await transcript.both(["run", "rerun", "r1", "--from", "resise"]);
-  await expect(transcript.text).toMatchFileSnapshot("golden/runs.txt");
+  await expect(transcript.text).toMatchFileSnapshot("../golden/runs.txt");
 });
 
 function answer({ method, path, body }: AskedWith): FakeResponse {
