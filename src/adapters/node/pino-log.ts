@@ -36,7 +36,7 @@ function withoutSecrets(fields: LogFields): LogFields {
   return clean;
 }
 
-/** Formats the lines for a terminal: `19:58:01 warn  drain_left_to_sweeper topic=demo.echo`. */
+/** Formats the lines for a terminal: `19:58:01 warn  backlog_drain_failed topic=demo.echo`. */
 export function forTerminal(target: LogTarget, options: { readonly color: boolean }): LogTarget {
   return {
     write(text) {
