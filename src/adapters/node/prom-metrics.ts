@@ -1,12 +1,16 @@
 /**
- * Prometheus metrics, and the figures of `/status`.
+ * Prometheus metrics on prom-client, and the figures of `/status`.
  *
- * Figures cover this process since its start. Lock figures cover the run lock only; admission and job locks have their own
- * `path` on the metrics page.
+ * 1. Figures cover this process since its start. Lock figures cover the run lock only; admission and job locks have their
+ *    own `path` on the metrics page.
+ * 2. Unknown labels are ignored, missing labels are empty. Non-finite values and negative increments are ignored. Nothing
+ *    here throws, although prom-client does.
+ * 3. A family has at most `SERIES_MAX` series, and one more whose labels are all `other`, which receives everything
+ *    beyond the limit. Sums over all series stay correct; the `other` series of a gauge shows the last value set.
  */
 import { createHistogram, type RecordableHistogram } from "node:perf_hooks";
+import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import { type HistogramMetric, type Labels, METRICS, type MetricSpec, type Metrics } from "../../ports/metrics.ts";
-import { CONTENT_TYPE, Counter, type Family, Gauge, Histogram, OTHER, pageOf } from "./metric-family.ts";
 
 export interface PromMetrics extends Metrics {
   readonly contentType: string;
@@ -28,48 +32,49 @@ export interface Figures {
 type MetricName = keyof typeof METRICS;
 
 export function promMetrics(): PromMetrics {
-  const counters = new Map<MetricName, Counter>();
-  const gauges = new Map<MetricName, Gauge>();
-  const histograms = new Map<MetricName, Histogram>();
-  const families: Family[] = [];
+  const registry = new Registry();
+  const counters = new Map<MetricName, Family<Counter>>();
+  const gauges = new Map<MetricName, Family<Gauge>>();
+  const histograms = new Map<MetricName, Family<Histogram>>();
   const percentiles = new Map<MetricName, RecordableHistogram>();
+  const totals = { busyRetries: 0, failOpen: 0 };
   const tenants = new Tenants();
-  const busyRetries = new Counter(BUSY_RETRIES, { ...METRICS[BUSY_RETRIES], labels: [] }, (_, value) => value);
-  const bound = (label: string, value: string) => (label === "tenant" ? tenants.label(value) : value);
   for (const [name, spec] of Object.entries(METRICS) as [MetricName, MetricSpec][]) {
-    families.push(
-      spec.type === "counter"
-        ? put(counters, name, new Counter(name, spec, bound))
-        : spec.type === "gauge"
-          ? put(gauges, name, new Gauge(name, spec, bound))
-          : put(histograms, name, new Histogram(name, spec, bound, bucketsFor(name))),
-    );
+    const labels = new BoundedLabels(spec.labels, tenants);
+    const config = { name, help: spec.help, labelNames: [...spec.labels], registers: [registry] };
+    if (spec.type === "counter") counters.set(name, { metric: new Counter(config), labels });
+    else if (spec.type === "gauge") gauges.set(name, { metric: new Gauge(config), labels });
+    else histograms.set(name, { metric: new Histogram({ ...config, buckets: bucketsFor(name) }), labels });
   }
   for (const name of WITH_PERCENTILES) {
     percentiles.set(name, createHistogram({ lowest: 1, highest: MICROS_MAX, figures: 3 }));
   }
   return {
-    contentType: CONTENT_TYPE,
-    text: async () => pageOf(families),
-    figures: () => figuresOf(busyRetries, counters, percentiles),
+    contentType: registry.contentType,
+    text: () => registry.metrics(),
+    figures: () => figuresOf(totals, percentiles),
     add(name, labels = NO_LABELS, amount = 1) {
-      counters.get(name)?.add(labels, amount);
-      if (name === BUSY_RETRIES && isOfRunLock(labels)) busyRetries.add(NO_LABELS, amount);
+      const family = counters.get(name);
+      if (family === undefined || !Number.isFinite(amount) || amount < 0) return;
+      family.metric.inc(family.labels.of(labels), amount);
+      if (name === BUSY_RETRIES && isOfRunLock(labels)) totals.busyRetries += amount;
+      else if (name === FAIL_OPEN) totals.failOpen += amount;
     },
     set(name, value, labels = NO_LABELS) {
-      gauges.get(name)?.set(labels, value);
+      const family = gauges.get(name);
+      if (family !== undefined && Number.isFinite(value)) family.metric.set(family.labels.of(labels), value);
     },
     observe(name, value, labels = NO_LABELS) {
-      histograms.get(name)?.observe(labels, value);
-      // The percentile histograms throw on non-finite values.
-      if (Number.isFinite(value) && isOfRunLock(labels)) percentiles.get(name)?.record(microsOf(value));
+      const family = histograms.get(name);
+      if (family === undefined || !Number.isFinite(value)) return;
+      family.metric.observe(family.labels.of(labels), value);
+      if (isOfRunLock(labels)) percentiles.get(name)?.record(microsOf(value));
     },
   };
 }
 
 function figuresOf(
-  busyRetries: Counter,
-  counters: ReadonlyMap<MetricName, Counter>,
+  totals: { readonly busyRetries: number; readonly failOpen: number },
   percentiles: ReadonlyMap<MetricName, RecordableHistogram>,
 ): Figures {
   const ms = (name: (typeof WITH_PERCENTILES)[number], percentile: number) => {
@@ -77,7 +82,7 @@ function figuresOf(
     return histogram === undefined || histogram.count === 0 ? null : histogram.percentile(percentile) / 1_000;
   };
   return {
-    lock_busy_retry_count: busyRetries.total(),
+    lock_busy_retry_count: totals.busyRetries,
     lock_busy_retry_delay_ms: {
       p50: ms("cordum_lock_busy_retry_delay_seconds", 50),
       p95: ms("cordum_lock_busy_retry_delay_seconds", 95),
@@ -85,7 +90,7 @@ function figuresOf(
     run_lock_wait_ms_p95: ms("cordum_run_lock_wait_seconds", 95),
     run_lock_wait_ms_p99: ms("cordum_run_lock_wait_seconds", 99),
     job_result_latency_ms_p95: ms("cordum_job_result_latency_seconds", 95),
-    input_fail_open_total: counters.get("cordum_scheduler_input_fail_open_total")?.total() ?? 0,
+    input_fail_open_total: totals.failOpen,
   };
 }
 
@@ -104,9 +109,57 @@ class Tenants {
   }
 }
 
-function put<F extends Family>(families: Map<MetricName, F>, name: MetricName, family: F): F {
-  families.set(name, family);
-  return family;
+/** Maps labels to those of a series. prom-client throws on unknown labels and does not limit the number of series. */
+class BoundedLabels {
+  readonly #names: readonly string[];
+  readonly #tenants: Tenants;
+  readonly #series = new Set<string>();
+  /** Cache by the raw values. */
+  readonly #known = new Map<string, Labels>();
+
+  constructor(names: readonly string[], tenants: Tenants) {
+    this.#names = names;
+    this.#tenants = tenants;
+  }
+
+  of(labels: Labels): Labels {
+    const names = this.#names;
+    if (names.length === 0) return NO_LABELS;
+    const key = keyOf(names, labels);
+    return this.#known.get(key) ?? this.#add(key, labels);
+  }
+
+  #add(key: string, labels: Labels): Labels {
+    const bounded: Record<string, string> = {};
+    for (const name of this.#names) {
+      const value = labels[name] ?? "";
+      bounded[name] = name === "tenant" ? this.#tenants.label(value) : value;
+    }
+    const series = keyOf(this.#names, bounded);
+    if (!this.#series.has(series)) {
+      if (this.#series.size >= SERIES_MAX) return Object.fromEntries(this.#names.map((name) => [name, OTHER]));
+      this.#series.add(series);
+    }
+    if (this.#known.size < SERIES_MAX) this.#known.set(key, bounded);
+    return bounded;
+  }
+}
+
+/** The lengths make a key of several values unambiguous. */
+function keyOf(names: readonly string[], labels: Labels): string {
+  const [only] = names;
+  if (only !== undefined && names.length === 1) return labels[only] ?? "";
+  let key = "";
+  for (const name of names) {
+    const value = labels[name] ?? "";
+    key += `${value.length}:${value}`;
+  }
+  return key;
+}
+
+interface Family<M> {
+  readonly metric: M;
+  readonly labels: BoundedLabels;
 }
 
 /** Percentile histograms take integers. */
@@ -126,8 +179,13 @@ const WITH_PERCENTILES = [
   "cordum_job_result_latency_seconds",
 ] as const satisfies readonly HistogramMetric[];
 
+const FAIL_OPEN = "cordum_scheduler_input_fail_open_total";
 const BUSY_RETRIES = "cordum_lock_busy_retries_total";
 const NO_LABELS: Labels = {};
 const TENANTS_MAX = 100;
+/** Without the `other` series. 100 tenants times all endpoints are well below it. */
+export const SERIES_MAX = 1_000;
+/** Label value of everything beyond a limit. */
+const OTHER = "other";
 /** An hour. */
 const MICROS_MAX = 3_600_000_000;
