@@ -35,7 +35,7 @@ export const LAYERS: Readonly<Record<string, readonly string[]>> = {
   index: ["*"],
 };
 
-/** Folder or file → the packages and `node:` modules it may import. A key that is a path covers what begins with it. */
+/** Packages and `node:` modules that files may import, by path prefix. */
 const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   "src/adapters/": ["*"],
   "src/worlds/": ["*"],
