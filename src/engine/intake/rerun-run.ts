@@ -4,7 +4,7 @@ import type { Plan } from "../../core/workflow/definition/plan.ts";
 import { inlineBytesOf, keepSteps, openRun, stepsAfter } from "../../core/workflow/run/open-run.ts";
 import type { Needs, RunContext } from "../engine.ts";
 import { childOutputs, storeForRun, type TooLarge, valueIn } from "../payloads.ts";
-import { ownRun, planOf } from "../runs/index.ts";
+import { loadTenantRun, planOf } from "../runs/index.ts";
 import { admitRun, fingerprintOfBody, measureAdmission, replayOf, type StartOutcome } from "./start-run.ts";
 
 /**
@@ -36,7 +36,7 @@ export async function rerun(
   // The idempotency key comes first: a replay succeeds whatever happened to the earlier run.
   const known = key && (await replayOf(engine, org, key));
   if (known) return measureAdmission(engine, org, endpoint, async () => known);
-  const found = await ownRun(engine, org, runId);
+  const found = await loadTenantRun(engine, org, runId);
   if (!found) return { kind: "not_found" };
   const before = found.value;
   const plan = await planOf(engine, org, before.workflowId, before.version);

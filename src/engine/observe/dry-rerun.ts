@@ -2,7 +2,7 @@ import { isRunFinal, type RunState } from "../../core/model/run.ts";
 import { keepSteps } from "../../core/workflow/run/open-run.ts";
 import type { Needs } from "../engine.ts";
 import { valueIn } from "../payloads.ts";
-import { ownRun, planOf } from "../runs/index.ts";
+import { loadTenantRun, planOf } from "../runs/index.ts";
 import { type DryRun, dryPlan } from "./dry-run.ts";
 
 /** Dry run of a rerun: same version and input, without the steps whose results are kept. */
@@ -23,7 +23,7 @@ export async function dryRerun(
   engine: Needs<"world" | "settings" | "commit" | "tasks" | "audit" | "safety" | "planCache" | "runCache">,
   { org, runId, fromStep, by }: DryRerunRequest,
 ): Promise<DryRerun> {
-  const found = await ownRun(engine, org, runId);
+  const found = await loadTenantRun(engine, org, runId);
   if (!found) return { kind: "not_found" };
   const run = found.value;
   const { workflowId, version, labels, priority, actorId } = run;

@@ -2,7 +2,7 @@ import { JOBS, openChildrenOf } from "../../core/model/job.ts";
 import { type Fan, isRunFinal, isStepSettled, type Run, type StepRun } from "../../core/model/run.ts";
 import type { Plan } from "../../core/workflow/definition/plan.ts";
 import type { Needs } from "../engine.ts";
-import { ownRun, planOf } from "../runs/index.ts";
+import { loadTenantRun, planOf } from "../runs/index.ts";
 import { explain } from "./explain-job.ts";
 
 /** Why a run does not advance: for each open or next step, what it waits for, until when, and what unblocks it. */
@@ -24,7 +24,7 @@ export async function explainRun(
   engine: Needs<"world" | "settings" | "tasks" | "jobCache" | "registry" | "pools" | "safety" | "planCache">,
   { org, runId, isForAll = false }: { readonly org: string; readonly runId: string; readonly isForAll?: boolean },
 ): Promise<ExplainedRun> {
-  const found = await ownRun(engine, org, runId);
+  const found = await loadTenantRun(engine, org, runId);
   if (!found) return { kind: "not_found" };
   const run = found.value;
   const plan = await planOf(engine, org, run.workflowId, run.version);

@@ -43,7 +43,7 @@ async function control(
   kind: "cancel" | "pause" | "resume",
   from: readonly RunState[],
 ): Promise<ControlOutcome> {
-  const found = await ownRun(engine, org, runId);
+  const found = await loadTenantRun(engine, org, runId);
   if (!found) return { kind: "not_found" };
   const { state, workflowId } = found.value;
   if (isRunFinal(state)) return { kind: "ended", state };
@@ -64,7 +64,11 @@ async function control(
 }
 
 /** Null also for a run of another tenant. */
-export async function ownRun(engine: Needs<"world">, org: string, runId: string): Promise<Versioned<Run> | null> {
+export async function loadTenantRun(
+  engine: Needs<"world">,
+  org: string,
+  runId: string,
+): Promise<Versioned<Run> | null> {
   const found = await engine.world.store.load(RUNS, runId);
   return found?.value.org === org ? found : null;
 }

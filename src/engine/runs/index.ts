@@ -1,10 +1,10 @@
 /** Runs: run lock, advance, commit, sub-runs, slots, control, workflow definitions. */
 export { afterRunCommit, type RunEffects } from "./commit-effects.ts";
-export { cancelRun, ownRun, pauseRun, resumeRun } from "./control-run.ts";
+export { cancelRun, loadTenantRun, pauseRun, resumeRun } from "./control-run.ts";
 export { createRun } from "./create-run.ts";
 export { CREATED_MAX } from "./decide-run.ts";
 export { PlanCache } from "./plan-cache.ts";
-export { children, loadRun, timeline } from "./read-run.ts";
+export { children, timeline } from "./read-run.ts";
 export { rejoinRun } from "./rejoin-run.ts";
 export { removeRun } from "./remove-run.ts";
 export { RunCache } from "./run-cache.ts";

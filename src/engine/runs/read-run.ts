@@ -2,9 +2,6 @@ import { childrenOf, JOBS, type Job } from "../../core/model/job.ts";
 import { type Run, TIMELINE, type TimelineLine, timelineOf } from "../../core/model/run.ts";
 import type { Page } from "../../ports/store.ts";
 import type { Needs } from "../engine.ts";
-import { ownRun } from "./control-run.ts";
-
-export const loadRun = ownRun;
 
 export interface TimelineAnswer {
   readonly lines: readonly TimelineLine[];

@@ -14,7 +14,7 @@ import { planOf } from "./workflows.ts";
  * can continue.
  */
 export function resolveSlotDeadlock(engine: DispatchContext & Needs<"planCache">, org: string): void {
-  runExclusive(engine, `slot deadlock of ${org}`, async () => {
+  runSlotTask(engine, `slot deadlock of ${org}`, async () => {
     for (let round = 0; round < ROUNDS_MAX && !engine.tasks.isClosed; round++) {
       const openRuns = await deadlockedRuns(engine, org);
       if (openRuns === null) return;
@@ -76,7 +76,7 @@ async function subRunsOf(engine: Needs<"world" | "planCache">, { value: run }: V
 }
 
 /** One task at a time per key; a failure is left to the due times of the waiting steps. */
-function runExclusive(engine: Needs<"world" | "tasks">, what: string, work: () => Promise<void>): void {
+export function runSlotTask(engine: Needs<"world" | "tasks">, what: string, work: () => Promise<void>): void {
   if (engine.tasks.isClosed) return;
   engine.tasks.runExclusive(what, () =>
     work().catch((error: unknown) =>

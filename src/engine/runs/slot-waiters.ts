@@ -1,5 +1,6 @@
 import { JOBS, slotWaitsIn } from "../../core/model/job.ts";
-import type { Needs, RunContext } from "../engine.ts";
+import type { RunContext } from "../engine.ts";
+import { runSlotTask } from "./slot-deadlock.ts";
 import { startSubRun } from "./sub-run.ts";
 
 /**
@@ -10,7 +11,7 @@ import { startSubRun } from "./sub-run.ts";
  * 3. Best effort: the due time of a waiting step repeats the attempt. Deadlocks are resolved in `slot-deadlock.ts`.
  */
 export function grantSlots(engine: RunContext, org: string): void {
-  runExclusive(engine, `slots of ${org}`, async () => {
+  runSlotTask(engine, `slots of ${org}`, async () => {
     const { store, clock } = engine.world;
     const queue = slotWaitsIn(org);
     for (let round = 0; round < ROUNDS_MAX && !engine.tasks.isClosed; round++) {
@@ -21,16 +22,6 @@ export function grantSlots(engine: RunContext, org: string): void {
       return;
     }
   });
-}
-
-/** One task at a time per key; a failure is left to the due times of the waiting steps. */
-function runExclusive(engine: Needs<"world" | "tasks">, what: string, work: () => Promise<void>): void {
-  if (engine.tasks.isClosed) return;
-  engine.tasks.runExclusive(what, () =>
-    work().catch((error: unknown) =>
-      engine.world.log.write("warn", "slot_grant_deferred", { what, error: String(error) }),
-    ),
-  );
 }
 
 const ROUNDS_MAX = 256;

@@ -1,4 +1,3 @@
-/** Runs. Runs of other tenants are reported as not found; inputs are redacted. */
 import { Type } from "typebox";
 import { EVERY_ORG } from "../../core/model/api-key.ts";
 import { childrenOf, JOBS, type Job } from "../../core/model/job.ts";
@@ -7,7 +6,7 @@ import { RUN_STATES, RUNS, type Run, type RunState, runsOf, runsOfWorkflow, time
 import { suggestion } from "../../core/model/suggestion.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { explainRun } from "../../engine/observe/index.ts";
-import { children, loadRun, planOf, removeRun, timeline } from "../../engine/runs/index.ts";
+import { children, loadTenantRun, planOf, removeRun, timeline } from "../../engine/runs/index.ts";
 import { Problem } from "../problem.ts";
 import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route } from "../route.ts";
 import {
@@ -117,7 +116,7 @@ export function runNotFound(id: string, org: string): Problem {
 }
 
 export async function runOf({ engine }: Gateway, { org, params }: GatewayRequest, id = params.id ?? ""): Promise<Run> {
-  const found = await loadRun(engine, org, id);
+  const found = await loadTenantRun(engine, org, id);
   if (found === null) throw runNotFound(id, org);
   return found.value;
 }

@@ -1,8 +1,7 @@
-/** Traces of the tenant: the jobs with one `trace_id`, or the run with that id and the jobs of its steps. */
 import { Type } from "typebox";
 import { JOBS, type Job, jobsOfTrace } from "../../core/model/job.ts";
 import type { Run } from "../../core/model/run.ts";
-import { loadRun } from "../../engine/runs/index.ts";
+import { loadTenantRun } from "../../engine/runs/index.ts";
 import { Problem } from "../problem.ts";
 import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route } from "../route.ts";
 import { JOB } from "../views/job-schemas.ts";
@@ -38,7 +37,7 @@ async function getTrace({ engine }: Gateway, { org, params, query }: GatewayRequ
   const cursor = readCursor(queryText(query, "cursor"), index);
   const [page, found] = await Promise.all([
     store.list(JOBS, { index, limit: readLimit(queryText(query, "limit")), cursor }),
-    loadRun(engine, org, id),
+    loadTenantRun(engine, org, id),
   ]);
   const run = found?.value.traceId === id ? found.value : null;
   const first = cursor === undefined ? await unindexedJobs({ engine, org, id, run }) : [];

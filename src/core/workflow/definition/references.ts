@@ -59,8 +59,6 @@ export function readsOf(ast: ASTNode): FoundReads {
   return { kind: "ok", reads: { steps, input, context: contextNames.size > 0, contextNames } };
 }
 
-export const NO_READS: Reads = { steps: new Set(), input: false, context: false, contextNames: new Set() };
-
 export function mergeReads(all: readonly Reads[]): Reads {
   return {
     steps: new Set(all.flatMap(({ steps }) => [...steps])),
