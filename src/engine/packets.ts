@@ -7,7 +7,7 @@ import type { Message } from "../ports/bus.ts";
 import { CONSTRAINTS_ENV, constraintsOnWire } from "../protocol/constraints.ts";
 import type { JobMetadata, JobRequest, JobResult, Packet, PacketBody } from "../protocol/packet.ts";
 import { inputKey, keyIn, outputKey, toPointer } from "../protocol/pointer.ts";
-import { DLQ, SUBMIT } from "../protocol/subjects.ts";
+import { DLQ, SUBMIT, workSubject } from "../protocol/subjects.ts";
 
 /** Conversion between jobs and packets. */
 export function packet(sender: string, traceId: string, nowMs: number, body: PacketBody): Packet {
@@ -57,6 +57,8 @@ export function openWorkPacket(sender: string, job: Job): Packet {
     body: {
       kind: "job_request",
       ...body,
+      // CAP workers find their handler by the subject.
+      topic: workSubject(job.topic),
       contextPtr: toPointer(inputKeyOf(job)),
       ...(job.actorId === null ? {} : { principalId: job.actorId }),
       ...envOf(job, body.constraints),

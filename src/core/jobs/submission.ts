@@ -1,12 +1,13 @@
 import type { JobPriority, Packet } from "../../protocol/packet.ts";
 import { inputKey } from "../../protocol/pointer.ts";
 import { isTopic, TOPIC_LENGTH_MAX } from "../../protocol/subjects.ts";
+import { bareTopic, hasBareForm, nfcEntries, nfcList, nonFiniteIn } from "../model/canonical.ts";
 import { type Job, RESERVED_LABELS } from "../model/job.ts";
 import type { ActorType, Remediation } from "../policy/decision.ts";
 import type { Settings } from "../settings.ts";
 import { withoutBypassLabels } from "./bypass.ts";
 
-/** A validated submission. */
+/** A validated submission in canonical spelling. */
 export interface Submission {
   readonly org: string;
   readonly topic: string;
@@ -55,7 +56,7 @@ export function checkSubmission(raw: Readonly<Record<string, unknown>>): Checked
   };
   const names = (field: string, value: unknown): readonly string[] => {
     if (value === undefined || value === null) return [];
-    if (Array.isArray(value) && value.length <= LABELS_MAX && value.every(isText)) return value;
+    if (Array.isArray(value) && value.length <= LABELS_MAX && value.every(isText)) return nfcList(value);
     problems.push(
       `\`${field}\` must be a list of at most ${LABELS_MAX} strings of up to ${TEXT_LENGTH_MAX} characters`,
     );
@@ -67,11 +68,15 @@ export function checkSubmission(raw: Readonly<Record<string, unknown>>): Checked
       `\`topic\` must be tokens of letters, digits, \`_\` and \`-\` joined by dots, at most ${TOPIC_LENGTH_MAX} characters, such as \`demo.echo\``,
     );
   }
+  if (!hasBareForm(topic))
+    problems.push("`topic` must not start with `job.job.`; the prefix `job.` is added on dispatch");
+  const badNumber = nonFiniteIn(raw.input, "input");
+  if (badNumber !== null) problems.push(outOfRange(badNumber));
   const priority = PRIORITIES.find((known) => known === (raw.priority ?? "batch"));
   if (!priority) problems.push(`\`priority\` must be one of ${PRIORITIES.map((known) => `\`${known}\``).join(", ")}`);
   const submission: Submission = {
     org: name("org", raw.org, DEFAULT_ORG) ?? DEFAULT_ORG,
-    topic,
+    topic: bareTopic(topic),
     input: raw.input ?? null,
     isStamped: raw.isStamped === true,
     inputPtr: checkPointer(raw.inputPtr, raw.jobId, problems),
@@ -92,6 +97,9 @@ export function checkSubmission(raw: Readonly<Record<string, unknown>>): Checked
   return problems.length === 0 ? { kind: "ok", submission } : { kind: "bad", problems };
 }
 
+export const outOfRange = (path: string): string =>
+  `\`${path}\` is a number out of range; send it as a string, or within ±1.8e308`;
+
 function checkActorType(value: unknown, problems: string[]): ActorType | null {
   if (value === undefined || value === null) return null;
   if (value === "human" || value === "service") return value;
@@ -109,7 +117,10 @@ function checkLabels(value: unknown, problems: string[]): Readonly<Record<string
       return {};
     }
     if (entries.length <= LABELS_MAX && entries.every(([key, text]) => isText(key) && isText(text))) {
-      return value as Readonly<Record<string, string>>;
+      const labels = nfcEntries(value as Readonly<Record<string, string>>);
+      if (labels !== null) return labels;
+      problems.push("`labels` has two spellings of one key: keys are compared in Unicode NFC; remove one");
+      return {};
     }
   }
   problems.push(`\`labels\` must be an object of at most ${LABELS_MAX} strings of up to ${TEXT_LENGTH_MAX} characters`);

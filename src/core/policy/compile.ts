@@ -5,11 +5,12 @@
  * 2. The index only excludes rules that cannot match. The remaining rules are evaluated in document order.
  */
 import { createHash } from "node:crypto";
+import { bareTopic } from "../model/canonical.ts";
 import { canonicalText } from "../model/json.ts";
 import { type Condition, Conditions } from "./condition.ts";
 import type { ActorType, ApprovalTerms, Decision } from "./decision.ts";
 import type { McpMatch, PolicyDocument, Rule } from "./document.ts";
-import { bareTopic, NamePatterns, parsePattern, type TopicPattern } from "./pattern.ts";
+import { NamePatterns, parsePattern, type TopicPattern } from "./pattern.ts";
 import { MCP_LABELS } from "./request-view.ts";
 import { RuleIndex } from "./rule-index.ts";
 

@@ -1,3 +1,4 @@
+import { canonicalRequest } from "./canonical-request.ts";
 import type { CompiledRule, Snapshot } from "./compile.ts";
 import type { Outcome } from "./condition.ts";
 import { type Decision, EFFECTS, type Effect, type PolicyRequest } from "./decision.ts";
@@ -15,7 +16,8 @@ import type { Bucket } from "./rule-index.ts";
  * 3. Conditions are evaluated only if everything else matches and no earlier rule decides.
  */
 
-export function evaluate(snapshot: Snapshot, request: PolicyRequest): Decision {
+export function evaluate(snapshot: Snapshot, received: PolicyRequest): Decision {
+  const request = canonicalRequest(received);
   const topic = new Topic(request.topic);
   const found: Bucket[] = [];
   snapshot.index.find(request, topic, found);

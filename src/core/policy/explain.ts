@@ -1,3 +1,4 @@
+import { canonicalRequest } from "./canonical-request.ts";
 import type { CompiledRule, Snapshot } from "./compile.ts";
 import type { Outcome } from "./condition.ts";
 import type { Decision, PolicyRequest } from "./decision.ts";
@@ -28,7 +29,8 @@ export interface Mismatch {
 export const TRIED_MAX = 100;
 
 /** Walks all rules without the index; decides like `evaluate`. */
-export function explain(snapshot: Snapshot, request: PolicyRequest): Explanation {
+export function explain(snapshot: Snapshot, received: PolicyRequest): Explanation {
+  const request = canonicalRequest(received);
   const topic = new Topic(request.topic);
   const tried: TriedRule[] = [];
   let count = 0;

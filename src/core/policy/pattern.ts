@@ -7,6 +7,7 @@
  *    about one applies to both.
  * 3. A name pattern is a name, `*`, or a prefix followed by `*`.
  */
+import { bareTopic } from "../model/canonical.ts";
 
 /** Compared from the left if open at the end, from the right if open at the start. */
 export interface TopicPattern {
@@ -52,11 +53,6 @@ export function patternProblem(pattern: string): string | null {
   return at === 0 ? null : problem("`**` is only allowed at the start or at the end");
 }
 
-/** Strips the prefix that `workSubject` adds: equal exactly if the subjects are equal. */
-export function bareTopic(topic: string): string {
-  return topic.startsWith("job.") ? topic.slice(4) : topic;
-}
-
 /** Names and prefixes. */
 export class NamePatterns {
   readonly names: ReadonlySet<string>;
@@ -85,13 +81,13 @@ export function namePatternProblem(pattern: string): string | null {
     : null;
 }
 
-/** A request's topic; split into tokens on first use. */
+/** The topic of a canonical request; split into tokens on first use. */
 export class Topic {
   readonly bare: string;
   #tokens: readonly string[] | null = null;
 
-  constructor(topic: string) {
-    this.bare = bareTopic(topic);
+  constructor(bare: string) {
+    this.bare = bare;
   }
 
   get tokens(): readonly string[] {

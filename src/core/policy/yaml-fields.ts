@@ -1,5 +1,6 @@
 /** Validated access to YAML. Problems are collected with their line, so that all are reported at once. */
 import { isMap, isScalar, isSeq, type Node, type YAMLMap } from "yaml";
+import { nfc } from "../model/canonical.ts";
 import { suggestion } from "../model/suggestion.ts";
 import { nestingProblem, parseYaml, startOf } from "../yaml/parse.ts";
 
@@ -55,7 +56,7 @@ export class YamlFields {
     return fields;
   }
 
-  /** Numbers and booleans are taken as written: `version: 1`, `env: true`. */
+  /** Numbers and booleans are taken as written: `version: 1`, `env: true`. Like requests, in Unicode NFC. */
   text(node: YamlNode, key: string, lengthMax: number = TEXT_LIMITS.nameLength): string {
     const value = isScalar(node) ? node.value : undefined;
     const text =
@@ -63,7 +64,7 @@ export class YamlFields {
     if (text === "" || text.length > lengthMax) {
       this.problem(node, `\`${key}\` must be a string of 1 to ${lengthMax} characters`);
     }
-    return text;
+    return nfc(text);
   }
 
   /** A list of names; a single name may be written without brackets. */
@@ -130,7 +131,7 @@ export function present<T extends object>(value: T): { [K in keyof T]?: Exclude<
 }
 
 function entriesOf(node: YAMLMap): readonly (readonly [string, YamlNode])[] {
-  return node.items.map(({ key, value }) => [isScalar(key) ? String(key.value) : "", value as YamlNode]);
+  return node.items.map(({ key, value }) => [isScalar(key) ? nfc(String(key.value)) : "", value as YamlNode]);
 }
 
 function namesOf(names: readonly string[]): string {

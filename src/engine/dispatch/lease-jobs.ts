@@ -1,7 +1,7 @@
 import { leaseJob, requeueJob } from "../../core/jobs/attempt.ts";
 import { hasCapabilities, noCapableWorker, servesTenant, waitForWorker } from "../../core/jobs/select-target.ts";
+import { bareTopic } from "../../core/model/canonical.ts";
 import { backlogGroupOf, IN_FLIGHT_GROUP, JOBS, type Job } from "../../core/model/job.ts";
-import { bareTopic } from "../../core/policy/pattern.ts";
 import { put, type Versioned } from "../../ports/store.ts";
 import { HEARTBEAT, workSubject } from "../../protocol/subjects.ts";
 import { decisionContext } from "../context.ts";

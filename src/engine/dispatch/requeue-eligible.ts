@@ -1,7 +1,7 @@
 import { resumeJob } from "../../core/jobs/attempt.ts";
 import { hasCapabilities, servesTenant } from "../../core/jobs/select-target.ts";
+import { bareTopic } from "../../core/model/canonical.ts";
 import { JOBS } from "../../core/model/job.ts";
-import { bareTopic } from "../../core/policy/pattern.ts";
 import { decisionContext } from "../context.ts";
 import type { DispatchContext, Needs } from "../engine.ts";
 import type { RegisteredWorker, WorkerHeartbeat } from "../workers/index.ts";

@@ -1,6 +1,7 @@
 import { fingerprintOf, isSameInput, RESERVATIONS, reservationId } from "../../core/jobs/idempotency.ts";
 import { newJob } from "../../core/jobs/lifecycle.ts";
 import type { Submission } from "../../core/jobs/submission.ts";
+import { bareTopic } from "../../core/model/canonical.ts";
 import { JOBS, type Job, type JobState, type Payload } from "../../core/model/job.ts";
 import { intentOf } from "../../core/retry/intent.ts";
 import { type Put, put } from "../../ports/store.ts";
@@ -108,7 +109,7 @@ async function replay(engine: Needs<"world">, submission: Submission, jobId: str
 
 /** Without a key the id identifies the replay, so the body must match as far as it is known. */
 function isSameWish(job: Job, submission: Submission): boolean {
-  if (job.topic !== submission.topic) return false;
+  if (bareTopic(job.topic) !== submission.topic) return false;
   return job.input.kind !== "inline" || isSameInput(job.input.value, submission);
 }
 

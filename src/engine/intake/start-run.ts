@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { canonical } from "../../core/jobs/idempotency.ts";
 import { RUN_RESERVATIONS, RUNS, RUNS_GROUP, type RunState } from "../../core/model/run.ts";
 import type { Plan } from "../../core/workflow/definition/plan.ts";
-import { openRun } from "../../core/workflow/run/open-run.ts";
+import { inputProblems, openRun } from "../../core/workflow/run/open-run.ts";
 import { type Put, put } from "../../ports/store.ts";
 import type { JobPriority } from "../../protocol/packet.ts";
 import { inputKey } from "../../protocol/pointer.ts";
@@ -71,7 +71,7 @@ export async function startRun(
     const version = await versionToRun(engine, request.org, request.workflowId, request.version);
     const plan = version === null ? null : await planOf(engine, request.org, request.workflowId, version);
     if (version === null || !plan) return { kind: "no_workflow" };
-    const problems = plan.inputSchema?.problemsOf(request.input ?? null) ?? [];
+    const problems = inputProblems(plan, request.input ?? null);
     if (problems.length > 0) return { kind: "invalid", problems };
     return admitRun(engine, request.org, key, () => freshRun(engine, plan, request, version));
   });

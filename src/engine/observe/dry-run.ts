@@ -2,7 +2,7 @@ import type { Job } from "../../core/model/job.ts";
 import type { Run } from "../../core/model/run.ts";
 import type { Decision } from "../../core/policy/decision.ts";
 import type { ActType, Plan, PlanStep, Scope } from "../../core/workflow/definition/plan.ts";
-import { openRun } from "../../core/workflow/run/open-run.ts";
+import { inputProblems, openRun } from "../../core/workflow/run/open-run.ts";
 import { stepJob } from "../../core/workflow/run/step-job.ts";
 import { decisionContext } from "../context.ts";
 import type { Needs } from "../engine.ts";
@@ -60,7 +60,7 @@ export async function dryPlan(
   request: DryRunRequest & { readonly version: number },
 ): Promise<DryRun> {
   const { version } = request;
-  const problems = plan.inputSchema?.problemsOf(request.input ?? null) ?? [];
+  const problems = inputProblems(plan, request.input ?? null);
   if (problems.length > 0) return { kind: "invalid", problems };
   const run = runOf(engine, plan, request, version);
   const steps: DryStep[] = [];

@@ -1,5 +1,6 @@
+import { bareTopic } from "../../core/model/canonical.ts";
 import { isKillId, type Kill, killOf, POOLS, POOLS_LIST, type Pool } from "../../core/model/kill-switch.ts";
-import { bareTopic, matchesTopic, parsePattern, type TopicPattern } from "../../core/policy/pattern.ts";
+import { matchesTopic, parsePattern, type TopicPattern } from "../../core/policy/pattern.ts";
 import type { PoolSettings } from "../../core/settings.ts";
 import { put } from "../../ports/store.ts";
 import { auditPut } from "../audit/index.ts";

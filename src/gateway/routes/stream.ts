@@ -8,6 +8,7 @@
  */
 import { Type } from "typebox";
 import { EVERY_ORG } from "../../core/model/api-key.ts";
+import { bareTopic } from "../../core/model/canonical.ts";
 import { JOB_STATES } from "../../core/model/job.ts";
 import { RUN_STATES } from "../../core/model/run.ts";
 import type { Engine } from "../../engine/engine.ts";
@@ -42,7 +43,8 @@ export const STREAM_ROUTES: readonly Route[] = [
 async function openStream({ engine }: Gateway, request: GatewayRequest): Promise<GatewayResponse> {
   const { query, signal } = request;
   const tenant = visibleTenant(request);
-  const [topic, run, state] = [queryText(query, "topic"), queryText(query, "run"), queryText(query, "state")];
+  const [named, run, state] = [queryText(query, "topic"), queryText(query, "run"), queryText(query, "state")];
+  const topic = named === undefined ? undefined : bareTopic(named);
   const isVisible = (update: JobUpdate | RunUpdate) =>
     (tenant === EVERY_ORG || update.org === tenant) && (state ?? update.state) === update.state;
   const filter: Filter = {

@@ -2,9 +2,9 @@
 import { Type } from "typebox";
 import { servesTenant } from "../../core/jobs/select-target.ts";
 import { EVERY_ORG } from "../../core/model/api-key.ts";
+import { bareTopic } from "../../core/model/canonical.ts";
 import { BACKLOG_GROUP, backlogGroupOf, IN_FLIGHT_GROUP } from "../../core/model/job.ts";
 import { isKillId, isPoolName, POOLS, POOLS_LIST, type Pool } from "../../core/model/kill-switch.ts";
-import { bareTopic } from "../../core/policy/pattern.ts";
 import { setDraining, type WorkerView } from "../../engine/workers/index.ts";
 import { Problem } from "../problem.ts";
 import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route } from "../route.ts";

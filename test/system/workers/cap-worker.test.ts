@@ -124,7 +124,7 @@ describe("foreign worker on NATS", () => {
     expect(Number((got.packet.createdAt as { seconds: string }).seconds)).toBeGreaterThan(1_700_000_000);
     expect(got.request).toMatchObject({
       jobId: "cap-1",
-      topic: "echo",
+      topic: workSubject("echo"),
       contextPtr: "redis://ctx:cap-1",
       priority: 3,
       tenantId: "default",

@@ -1,5 +1,6 @@
 /** Reads the keys that are specific to a step type. */
 import { isTopic, TOPIC_LENGTH_MAX } from "../../../protocol/subjects.ts";
+import { bareTopic, hasBareForm } from "../../model/canonical.ts";
 import { type Fields, got, parseTime } from "./fields.ts";
 import type { Link } from "./graph.ts";
 import { isStepId, isWorkflowId, WORKFLOW_LIMITS } from "./limits.ts";
@@ -71,8 +72,8 @@ export function readSteps(
 function readWorker(fields: Fields): Act | null {
   const topic = fields.get("topic");
   if (topic === undefined) return missing(fields, "topic", "the topic its job is sent to");
-  if (typeof topic === "string" && isTopic(topic)) {
-    return { type: "worker", topic };
+  if (typeof topic === "string" && isTopic(topic) && hasBareForm(topic)) {
+    return { type: "worker", topic: bareTopic(topic) };
   }
   const shape = "tokens of letters, digits, `_` and `-` joined by dots";
   fields.problem(

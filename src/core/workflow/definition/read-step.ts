@@ -1,3 +1,4 @@
+import { nfc, nfcList } from "../../model/canonical.ts";
 import { RESERVED_LABELS, type StepRetry } from "../../model/job.ts";
 import type { Expressions } from "./expression.ts";
 import { Fields, got, isObject, type Path, type Problems } from "./fields.ts";
@@ -197,8 +198,8 @@ export function readMeta(fields: Fields): StepMeta {
   return {
     priority: fields.choice("priority", PRIORITIES) ?? null,
     labels: readLabels(fields),
-    riskTags: fields.strings("risk_tags", LABELS_MAX, TEXT_LENGTH_MAX) ?? [],
-    requires: fields.strings("requires", LABELS_MAX, TEXT_LENGTH_MAX) ?? [],
+    riskTags: nfcList(fields.strings("risk_tags", LABELS_MAX, TEXT_LENGTH_MAX) ?? []),
+    requires: nfcList(fields.strings("requires", LABELS_MAX, TEXT_LENGTH_MAX) ?? []),
     capability: readName(fields, "capability"),
     actorId: readName(fields, "actor_id"),
     actorType: fields.choice("actor_type", ACTOR_TYPES) ?? null,
@@ -231,7 +232,7 @@ function readLabels(fields: Fields): Readonly<Record<string, string>> {
       fields.problems.add(path, `must be a string of up to ${TEXT_LENGTH_MAX} characters${got(value)}`);
     } else if (text.includes("${")) {
       fields.problems.add(path, "contains `${`, but labels are not templates; use `input`");
-    } else labels.set(name, text);
+    } else labels.set(nfc(name), nfc(text));
   }
   return Object.fromEntries(labels);
 }

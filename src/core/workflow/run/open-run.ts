@@ -1,4 +1,6 @@
 import type { JobPriority } from "../../../protocol/packet.ts";
+import { outOfRange } from "../../jobs/submission.ts";
+import { nonFiniteIn } from "../../model/canonical.ts";
 import type { Payload } from "../../model/job.ts";
 import { isStepFailure, type Run, type StepOutput, type StepRun, type TimelineLine } from "../../model/run.ts";
 import type { Writable } from "../../model/table.ts";
@@ -16,6 +18,12 @@ export interface RunRequest {
   readonly actorId: string | null;
   readonly traceparent: string | null;
   readonly parent: Run["parent"] | null;
+}
+
+/** Why the input of a run is refused; empty if it is accepted. */
+export function inputProblems(plan: Plan, input: unknown): readonly string[] {
+  const badNumber = nonFiniteIn(input, "input");
+  return badNumber === null ? (plan.inputSchema?.problemsOf(input) ?? []) : [outOfRange(badNumber)];
 }
 
 /** A run before its first step; `advance` with a `time` event starts it. */
