@@ -112,7 +112,7 @@ class DecisionRound {
       this.#created.set(job.id, job);
       if (isFinal(job.state)) nextEvents.push({ kind: "job_ended", job });
     }
-    return nextEvents;
+    return step.left.length > 0 ? [...nextEvents, ...step.left] : nextEvents;
   }
 
   async #keep(blobs: readonly { readonly ptr: string; readonly text: string }[]): Promise<void> {

@@ -1,5 +1,5 @@
 import { isFinal, JOBS, type Job, type JobState, REDRIVABLE } from "../../core/model/job.ts";
-import { type Fan, isRunFinal, isStepFailure, RUNS, type Run, type StepState } from "../../core/model/run.ts";
+import { isRunFinal, isStepFailure, RUNS, type Run, type StepState } from "../../core/model/run.ts";
 import { CREATED_MAX } from "../../engine/runs/index.ts";
 import type { Change, Versioned } from "../../ports/store.ts";
 import type { Violations } from "../checks/violations.ts";
@@ -9,22 +9,27 @@ import {
   dependenciesOf,
   endRef,
   expireRef,
+  fingerprint,
   openJobsOf,
   pauseRef,
   type RefChild,
+  type RefCommit,
   type RefEnd,
   type RefState,
   refJob,
+  runStateOf,
   startRef,
 } from "./run-reference.ts";
 
-/** Runs the reference model beside every run, with the ends of jobs and client actions as input, and compares each commit. */
+/**
+ * Runs the reference model beside every run, with the ends of jobs and client actions as input, and compares each commit.
+ * The order of the inputs of one commit is not visible, so the model may have several states; each commit must agree with
+ * one of them.
+ */
 export class RunReferenceChecker {
   readonly #plan: RunPlan;
   readonly #violations: Violations;
-  readonly #states = new Map<string, RefState>();
-  /** Runs whose last write was not compared, because it was incomplete. */
-  readonly #unverified = new Set<string>();
+  readonly #states = new Map<string, readonly RefState[]>();
   /** The step jobs of each run, by `refJob`. */
   readonly #jobs = new Map<string, Map<string, Job>>();
 
@@ -57,56 +62,36 @@ export class RunReferenceChecker {
     const jobs = this.#jobs.get(step.runId) ?? new Map<string, Job>();
     this.#jobs.set(step.runId, jobs);
     jobs.set(job, after);
-    if (!isFinal(after.state) || (before !== null && isFinal(before.state))) return;
-    // A job that the run itself cancelled is not an input.
-    if (after.state === "CANCELLED" && after.history.at(-1)?.who === `run ${step.runId}`) return;
+    if (!isFinal(after.state) || (before !== null && isFinal(before.state)) || isStoppedByRun(after)) return;
     const all = ended.get(step.runId) ?? [];
     all.push({ job, end: END_OF[after.state] ?? "fail", isNew: before === null });
     ended.set(step.runId, all);
   }
 
-  #compare(before: Run | null, after: Run, all: readonly EndedJob[], redriven: Job | null, created: number): void {
+  #compare(before: Run | null, after: Run, ended: readonly EndedJob[], redriven: Job | null, created: number): void {
     const workflow = this.#plan.workflows.find(({ id }) => id === after.workflowId);
     if (workflow === undefined) return;
-    const refused = refusedIn(workflow, after, this.#jobs.get(after.id) ?? new Map());
-    const ended = [...all, ...refused];
     if (before !== null && isRunFinal(before.state) && redriven === null) return;
-    const from = before === null ? this.#start(workflow, after) : this.#states.get(after.id);
-    if (from === undefined) return;
-    const ready = redriven ? rejoined(workflow, from, redriven) : from;
-    const regular = outcomes(workflow, ready, before, after, ended).map((state) => applyDenied(workflow, state, ended));
-    const possible =
-      refused.length === 0
-        ? regular
-        : [
-            ...regular,
-            ...regular.map((state) => failRefused(state, refused)),
-            ...outcomes(refusing(workflow, refused), ready, before, after, all).map((s) =>
-              applyDenied(workflow, s, all),
-            ),
-          ];
-    const [first] = possible;
-    // Large batches are cancelled or created in several commits; only the last one is compared.
-    const isStopping =
-      after.state === "ENDING" || Object.values(after.steps).some(({ fan }) => fan && isStopped(fan, after));
-    const isIncomplete = isStopping || created + refused.length >= CREATED_MAX;
-    const open = [...(this.#jobs.get(after.id) ?? [])].filter(([, { state }]) => !isFinal(state)).map(([job]) => job);
-    const agreed = isIncomplete
-      ? first
-      : possible.find((state) => describeState(workflow, state) === describeRun(after, workflow, open));
-    if (agreed !== undefined) {
+    const jobs = this.#jobs.get(after.id) ?? new Map<string, Job>();
+    const refused = refusedIn(workflow, after, jobs);
+    const commit = commitOf(after, jobs, created + refused.length >= CREATED_MAX);
+    const from = before === null ? [this.#start(workflow, after, commit)] : (this.#states.get(after.id) ?? []);
+    if (from.length === 0) return;
+    const inputs: Inputs = { before, after, ended, refused, commit };
+    const possible = distinct(
+      from.flatMap((state) => outcomes(workflow, redriven ? rejoined(workflow, state, redriven) : state, inputs)),
+    );
+    const open = [...jobs].filter(([, { state }]) => !isFinal(state)).map(([job]) => job);
+    const agreed = possible.filter(
+      (state) => describeState(workflow, state) === describeRun(after, workflow, open, state),
+    );
+    if (agreed.length > 0) {
       this.#states.set(after.id, agreed);
-      if (isIncomplete) this.#unverified.add(after.id);
-      else this.#unverified.delete(after.id);
       return;
     }
-    // A redrive into a state that was never compared: the model may differ, so the run is not followed further.
-    if (redriven !== null && this.#unverified.has(after.id)) {
-      this.#forget(after.id);
-      return;
-    }
-    const expected = first ? describeState(workflow, first) : "";
-    const hint = `${describeRun(after, workflow, open)}; expected ${expected}`;
+    const [expected] = possible;
+    if (expected === undefined) return;
+    const hint = `${describeRun(after, workflow, open, expected)}; expected ${describeState(workflow, expected)}`;
     this.#violations.add("run_outcome", after.id, `${workflow.id}: ${hint}`);
     this.#forget(after.id);
   }
@@ -114,17 +99,16 @@ export class RunReferenceChecker {
   #forget(id: string): void {
     this.#states.delete(id);
     this.#jobs.delete(id);
-    this.#unverified.delete(id);
   }
 
   /** A rerun keeps the steps that do not depend on the start step and did not end the run. */
-  #start(workflow: SimWorkflow, run: Run): RefState {
+  #start(workflow: SimWorkflow, run: Run, commit: RefCommit): RefState {
     const { rerunOf } = run;
-    const earlier = rerunOf && this.#states.get(rerunOf.runId);
-    if (!rerunOf || !earlier) return startRef(workflow);
+    const [earlier] = this.#states.get(rerunOf?.runId ?? "") ?? [];
+    if (!rerunOf || !earlier) return startRef(workflow, new Map(), commit);
     const again = stepsAfter(workflow, rerunOf.fromStep);
     const kept = [...earlier.steps].filter(([id]) => !again.has(id) && isKept(workflow, id, earlier.steps));
-    return startRef(workflow, new Map(kept));
+    return startRef(workflow, new Map(kept), commit);
   }
 }
 
@@ -153,7 +137,7 @@ function rejoined(workflow: SimWorkflow, state: RefState, { step }: Job): RefSta
   if (parallel) steps.set(parallel.id, "RUNNING");
   const children = new Map([...state.children].filter(([id]) => steps.has(id)));
   if (index !== undefined) children.set(stepId, withOpen(children.get(stepId) ?? [], index));
-  return { ...state, steps, children, end: null };
+  return { ...state, steps, children, ending: new Map(), end: null };
 }
 
 /** The step job of the run that this commit redrives. The run is reopened in the same commit. */
@@ -209,59 +193,123 @@ interface EndedJob {
 const withOpen = (children: readonly RefChild[], index: number): readonly RefChild[] =>
   children.map((child, at) => {
     if (at === index) return "open";
-    return child === "open" || child === "ok" || child === "stopped" ? child : "failed_before";
+    return ["open", "stopping", "ok", "stopped"].includes(child) ? child : "failed_before";
   });
 
-/** The possible states after a commit: client actions and timeouts apply before or after the ends of jobs. */
-function outcomes(
-  workflow: SimWorkflow,
-  state: RefState,
-  before: Run | null,
-  after: Run,
-  all: readonly EndedJob[],
-): readonly RefState[] {
-  const ended = all.filter(({ isNew }) => !isNew);
-  const action = withExpired(workflow, after, actionOf(workflow, before, after));
-  if (action === null) return [applyEnds(workflow, state, ended)];
-  return [applyEnds(workflow, action(state), ended), action(applyEnds(workflow, state, ended))];
+interface Inputs {
+  readonly before: Run | null;
+  readonly after: Run;
+  readonly ended: readonly EndedJob[];
+  readonly refused: readonly EndedJob[];
+  readonly commit: RefCommit;
 }
 
-/** Adds the timeouts of lists and `parallel` steps. The model has no times, so they are inputs. */
-function withExpired(workflow: SimWorkflow, { steps }: Run, action: Action | null): Action | null {
+/** The possible states after a commit. */
+function outcomes(workflow: SimWorkflow, state: RefState, inputs: Inputs): readonly RefState[] {
+  const { ended, refused } = inputs;
+  const regular = inAnyOrder(workflow, state, inputs, [...ended, ...refused]);
+  if (refused.length === 0) return regular;
+  return [
+    ...regular,
+    ...regular.map((one) => failRefused(one, refused)),
+    ...inAnyOrder(refusing(workflow, refused), state, inputs, ended),
+  ];
+}
+
+/**
+ * Timeouts and the end of the run are applied between the ends of jobs, which keep their order. Jobs denied at their
+ * creation end at once, or after all others.
+ */
+function inAnyOrder(
+  workflow: SimWorkflow,
+  state: RefState,
+  { before, after, commit }: Inputs,
+  all: readonly EndedJob[],
+): readonly RefState[] {
+  const ends = all.filter(({ isNew }) => !isNew);
+  const denied = all.filter(({ isNew }) => isNew);
+  const paused = pausedIn(before, after);
+  const pause: Action = (from) => (paused === null ? from : pauseRef(workflow, from, paused, commit));
+  const actions = [expiryOf(workflow, after, commit), endOf(workflow, after, commit)].filter((one) => one !== null);
+  const deny: Action = (from) => applyDenied(workflow, from, denied, commit);
+  const results: RefState[] = [];
+  const visit = (from: RefState, at: number, next: number, isEarly: boolean): void => {
+    const settled: Action = (to) => (isEarly ? deny(to) : to);
+    const action = actions[next];
+    if (action === undefined) {
+      results.push(deny(applyEnds(workflow, from, ends.slice(at), commit)));
+      return;
+    }
+    for (let to = at; to <= ends.length; to += 1) {
+      const applied = to === at ? from : settled(applyEnds(workflow, from, ends.slice(at, to), commit));
+      visit(settled(action(applied)), to, next + 1, isEarly);
+    }
+  };
+  for (const isEarly of actions.length > 0 && denied.length > 0 ? [false, true] : [false]) {
+    visit(pause(state), 0, 0, isEarly);
+    // A pause after a timeout of the same commit.
+    if (paused !== null && actions.length > 0) visit(state, 0, 0, isEarly);
+  }
+  return paused === null ? results : results.map(pause);
+}
+
+type Action = (state: RefState) => RefState;
+
+/** Timeouts of lists and `parallel` steps. The model has no times, so they are inputs. */
+function expiryOf(workflow: SimWorkflow, { steps }: Run, commit: RefCommit): Action | null {
   const late = Object.keys(steps).filter((id) => {
     const { state, fan, dueMs = fan?.dueMs } = steps[id] ?? {};
     return dueMs !== undefined && (state === "TIMEOUT" || fan?.endsAs === "TIMEOUT");
   });
-  if (late.length === 0) return action;
-  return (state) => late.reduce((from, id) => expireRef(workflow, from, id), action === null ? state : action(state));
+  if (late.length === 0) return null;
+  return (state) => late.reduce((from, id) => expireRef(workflow, from, id, commit), state);
 }
 
-/** The children are being cancelled, or no more are created after the timeout. */
-const isStopped = ({ endsAs, dueMs = Number.POSITIVE_INFINITY }: Fan, { updatedMs }: Run): boolean =>
-  endsAs !== undefined || updatedMs >= dueMs;
-
-type Action = (state: RefState) => RefState;
-
-function actionOf(workflow: SimWorkflow, before: Run | null, after: Run): Action | null {
+function endOf(workflow: SimWorkflow, after: Run, commit: RefCommit): Action | null {
   const end = after.endsAs?.state ?? after.state;
-  if (end === "CANCELLED" || end === "TIMEOUT") return (state) => endRef(workflow, state, end);
-  const wasPaused = before?.state === "PAUSED";
-  const isPaused = after.state === "PAUSED";
-  if (isPaused !== wasPaused) return (state) => pauseRef(workflow, state, isPaused);
-  return null;
+  return end === "CANCELLED" || end === "TIMEOUT" ? (state) => endRef(workflow, state, end, commit) : null;
 }
+
+/** Whether the last request of this commit pauses or resumes the run; null: neither. */
+function pausedIn(before: Run | null, after: Run): boolean | null {
+  const requests = after.lines.filter(({ seq }) => seq >= (before?.lineCount ?? 0)).map(({ event }) => event);
+  const last = requests.findLast((event) => event === "run_paused" || event === "run_resumed");
+  return last === undefined ? null : last === "run_paused";
+}
+
+/** At the limit of a commit, and after the timeout of its step, the engine decides how many children it creates. */
+function commitOf({ steps, updatedMs }: Run, jobs: ReadonlyMap<string, Job>, isFull: boolean): RefCommit {
+  return {
+    isStopped: (job) => {
+      const known = jobs.get(job);
+      return known === undefined || isStoppedByRun(known);
+    },
+    createdMax: (stepId) => {
+      const { spawned = 0, dueMs = Number.POSITIVE_INFINITY } = steps[stepId]?.fan ?? {};
+      return isFull || updatedMs >= dueMs ? spawned : Number.POSITIVE_INFINITY;
+    },
+  };
+}
+
+/** The run itself cancelled the job. Other ends of jobs are inputs. */
+const isStoppedByRun = ({ state, step, history }: Job): boolean =>
+  state === "CANCELLED" && history.at(-1)?.who === `run ${step?.runId}`;
 
 /** Applies jobs that were denied at their creation. Each may start other steps that are denied as well. */
-function applyDenied(workflow: SimWorkflow, state: RefState, all: readonly EndedJob[]): RefState {
+function applyDenied(workflow: SimWorkflow, state: RefState, denied: readonly EndedJob[], commit: RefCommit): RefState {
   let next = state;
-  for (let left = all.filter(({ isNew }) => isNew); left.length > 0; ) {
+  for (let left = denied; left.length > 0; ) {
     const open = new Set(openJobsOf(next, workflow));
     const now = left.filter(({ job }) => open.has(job));
     if (now.length === 0) break;
-    next = applyEnds(workflow, next, now);
+    next = applyEnds(workflow, next, now, commit);
     left = left.filter((one) => !now.includes(one));
   }
   return next;
+}
+
+function distinct(states: readonly RefState[]): readonly RefState[] {
+  return [...new Map(states.map((state) => [`${fingerprint(state)} ${state.isPaused}`, state])).values()];
 }
 
 function stepsAfter(workflow: SimWorkflow, fromStep: string): ReadonlySet<string> {
@@ -278,14 +326,29 @@ function stepsAfter(workflow: SimWorkflow, fromStep: string): ReadonlySet<string
 }
 
 function describeState(workflow: SimWorkflow, state: RefState): string {
-  const steps = workflow.steps.map(({ id }) => `${id} ${state.steps.get(id) ?? "PENDING"}`);
-  return `${steps.join(", ")}; out: ${[...openJobsOf(state, workflow)].sort().join(" ")}; ${state.end ?? (state.isPaused ? "PAUSED" : "RUNNING")}`;
+  const steps = workflow.steps.map(({ id }) => {
+    const own = state.children.get(id);
+    const count = (...kinds: readonly RefChild[]): number => own?.filter((child) => kinds.includes(child)).length ?? 0;
+    const [open, ok, stopped] = [count("open", "stopping"), count("ok"), count("stopped")];
+    const failed = (own?.length ?? 0) - open - ok - stopped;
+    return `${id} ${state.steps.get(id) ?? "PENDING"}${own ? counts(open, ok, failed, stopped) : ""}`;
+  });
+  const open = [...openJobsOf(state, workflow)].sort();
+  return `${steps.join(", ")}; out: ${open.join(" ")}; ${runStateOf(workflow, state)}`;
 }
 
-function describeRun(run: Run, { steps: all }: SimWorkflow, open: readonly string[]): string {
-  const steps = all.map(({ id }) => `${id} ${run.steps[id]?.state ?? "PENDING"}`);
+/** With the counts of the lists that the model follows; a rerun keeps lists without their children. */
+function describeRun(run: Run, { steps: all }: SimWorkflow, open: readonly string[], { children }: RefState): string {
+  const steps = all.map(({ id }) => {
+    const { state = "PENDING", fan } = run.steps[id] ?? {};
+    const isFollowed = fan && children.has(id);
+    return `${id} ${state}${isFollowed ? counts(fan.open, fan.succeeded, fan.failed, fan.cancelled) : ""}`;
+  });
   return `${steps.join(", ")}; out: ${[...open].sort().join(" ")}; ${run.state}`;
 }
+
+const counts = (open: number, ok: number, failed: number, stopped: number): string =>
+  ` (${open} open, ${ok} ok, ${failed} failed, ${stopped} stopped)`;
 
 const END_OF: Partial<Record<JobState, RefEnd>> = {
   SUCCEEDED: "ok",

@@ -1,4 +1,4 @@
-import type { RunEnd, StepState } from "../../core/model/run.ts";
+import type { RunEnd, RunState, StepState } from "../../core/model/run.ts";
 
 /**
  * The reference model of runs: the rules of a step are applied to the whole state until a fixed point is reached. It shares
@@ -37,74 +37,96 @@ export interface RefFan {
 
 /** How a job ended; `cancelled`: by a request for the job, not for the run. */
 export type RefEnd = "ok" | "fail" | "timeout" | "denied" | "cancelled";
-/** `stopped`: cancelled by its step. `failed_before`: failed before a redrive of its step. */
-export type RefChild = "open" | RefEnd | "stopped" | "failed_before";
+/** `stopping`: to be cancelled by its step, which takes one or more commits. `failed_before`: failed before a redrive of its step. */
+export type RefChild = "open" | RefEnd | "stopping" | "stopped" | "failed_before";
 
 export interface RefState {
   /** Pending steps are absent. */
   readonly steps: ReadonlyMap<string, StepState>;
   /** The children of each started `for_each`. */
   readonly children: ReadonlyMap<string, readonly RefChild[]>;
+  /** The states that running lists take when their last child has stopped. */
+  readonly ending: ReadonlyMap<string, StepState>;
   readonly isPaused: boolean;
+  /** Decided once; the run is over when all steps have settled. */
   readonly end: RunEnd | null;
 }
+
+/** Bounds of one commit that the model does not predict. */
+export interface RefCommit {
+  /** Whether a child that must stop has been stopped, or was never created. */
+  isStopped(job: string): boolean;
+  /** The number of children that a list may have created by now. */
+  createdMax(stepId: string): number;
+}
+
+const UNBOUNDED: RefCommit = { isStopped: () => true, createdMax: () => Number.POSITIVE_INFINITY };
 
 /** `stepId`, or `stepId.index` for a child. */
 export const refJob = (stepId: string, index: number | null | undefined): string =>
   index === null || index === undefined ? stepId : `${stepId}.${index}`;
 
 /** `kept`: the step states that a rerun keeps. */
-export function startRef(workflow: RefWorkflow, kept: ReadonlyMap<string, StepState> = new Map()): RefState {
-  return settle(workflow, { steps: new Map(kept), children: new Map(), isPaused: false, end: null });
+export function startRef(
+  workflow: RefWorkflow,
+  kept: ReadonlyMap<string, StepState> = new Map(),
+  commit: RefCommit = UNBOUNDED,
+): RefState {
+  const state = { steps: new Map(kept), children: new Map(), ending: new Map(), isPaused: false, end: null };
+  return new Transition(workflow, state, commit).settle();
 }
 
-/** Applies jobs that end in one commit. The first one that ends the run wins; else the rules are applied. */
+/** Applies jobs that end in one commit, in their order, then the rules. */
 export function applyEnds(
   workflow: RefWorkflow,
   state: RefState,
   ends: readonly { readonly job: string; readonly end: RefEnd }[],
+  commit: RefCommit = UNBOUNDED,
+): RefState {
+  const isStopped = (job: string): boolean => commit.isStopped(job) && ends.every((other) => other.job !== job);
+  const next = new Transition(workflow, state, { ...commit, isStopped });
+  for (const { job, end } of ends) next.endJob(job, end);
+  return next.settle();
+}
+
+export function pauseRef(
+  workflow: RefWorkflow,
+  state: RefState,
+  isPaused: boolean,
+  commit: RefCommit = UNBOUNDED,
+): RefState {
+  return state.end === null ? new Transition(workflow, { ...state, isPaused }, commit).settle() : state;
+}
+
+export function endRef(
+  workflow: RefWorkflow,
+  state: RefState,
+  end: "CANCELLED" | "TIMEOUT",
+  commit: RefCommit = UNBOUNDED,
 ): RefState {
   if (state.end !== null) return state;
-  const next = mutable(state);
-  for (const { job, end } of ends) {
-    const [stepId = "", index] = job.split(".");
-    const own = next.children.get(stepId);
-    if (index !== undefined && own?.[Number(index)] === "open") {
-      next.children.set(stepId, own.with(Number(index), end));
-    }
-  }
-  for (const { job, end } of ends) {
-    if (next.steps.get(job) !== "RUNNING" || next.children.has(job)) continue;
-    next.steps.set(job, STEP_END[end]);
-    if (endsRun(workflow, next, job)) {
-      stop(workflow, next, "FAILED");
-      return next;
-    }
-  }
-  return settle(workflow, next);
-}
-
-export function pauseRef(workflow: RefWorkflow, state: RefState, isPaused: boolean): RefState {
-  return state.end === null ? settle(workflow, { ...state, isPaused }) : state;
-}
-
-export function endRef(workflow: RefWorkflow, state: RefState, end: "CANCELLED" | "TIMEOUT"): RefState {
-  if (state.end !== null) return state;
-  const next = mutable(state);
-  stop(workflow, next, end);
-  return next;
+  const next = new Transition(workflow, state, commit);
+  next.stop(end);
+  return next.settle();
 }
 
 /** The timeout of a list or a `parallel` step. */
-export function expireRef(workflow: RefWorkflow, state: RefState, stepId: string): RefState {
-  if (state.end !== null || state.steps.get(stepId) !== "RUNNING") return state;
-  const next = mutable(state);
-  cancel(next, stepId);
-  next.steps.set(stepId, "TIMEOUT");
-  const { branches = [] } = workflow.steps.find(({ id }) => id === stepId) ?? {};
-  for (const branch of branches) if (!isSettled(next, branch)) cancel(next, branch);
-  if (endsRun(workflow, next, stepId)) stop(workflow, next, "FAILED");
-  return settle(workflow, next);
+export function expireRef(
+  workflow: RefWorkflow,
+  state: RefState,
+  stepId: string,
+  commit: RefCommit = UNBOUNDED,
+): RefState {
+  if (state.end !== null || state.ending.has(stepId) || state.steps.get(stepId) !== "RUNNING") return state;
+  const next = new Transition(workflow, state, commit);
+  next.expire(stepId);
+  return next.settle();
+}
+
+/** The state of the run; ENDING while children of its lists are stopped. */
+export function runStateOf({ steps }: RefWorkflow, state: RefState): RunState {
+  if (state.end === null) return state.isPaused ? "PAUSED" : "RUNNING";
+  return steps.every(({ id }) => isSettled(state, id)) ? state.end : "ENDING";
 }
 
 /** The jobs that are open in this state. */
@@ -113,23 +135,12 @@ export function openJobsOf(state: RefState, workflow: RefWorkflow): readonly str
     if (state.steps.get(id) !== "RUNNING" || act !== "job") return [];
     const own = state.children.get(id);
     if (own === undefined) return [id];
-    return own.flatMap((child, index) => (child === "open" ? [refJob(id, index)] : []));
+    return own.flatMap((child, index) => (isOpen(child) ? [refJob(id, index)] : []));
   });
 }
 
-interface MutableState {
-  readonly steps: Map<string, StepState>;
-  readonly children: Map<string, readonly RefChild[]>;
-  readonly isPaused: boolean;
-  end: RunEnd | null;
-}
-
-const mutable = ({ steps, children, isPaused, end }: RefState): MutableState => ({
-  steps: new Map(steps),
-  children: new Map(children),
-  isPaused,
-  end,
-});
+const isOpen = (child: RefChild): boolean => child === "open" || child === "stopping";
+const isFailed = (child: RefChild): boolean => !isOpen(child) && child !== "ok" && child !== "stopped";
 
 const STEP_END: Readonly<Record<RefEnd, StepState>> = {
   ok: "SUCCEEDED",
@@ -139,134 +150,184 @@ const STEP_END: Readonly<Record<RefEnd, StepState>> = {
   cancelled: "FAILED",
 };
 
-/** Applies the rules to all steps until nothing changes. */
-function settle(workflow: RefWorkflow, from: RefState): RefState {
-  const state = mutable(from);
-  for (let before = ""; before !== fingerprint(state); ) {
-    before = fingerprint(state);
-    for (const step of workflow.steps) {
-      if (state.end !== null) return state;
-      const isNew = !state.steps.has(step.id);
-      if (isNew && !state.isPaused) startOrSkip(workflow, state, step);
-      const fan = listOf(workflow, step);
-      if (state.steps.get(step.id) === "RUNNING" && fan) advanceFan(state, step, fan);
-      // Not for a new step: its branches must be evaluated first, because a rerun may have kept some of them.
-      if (!isNew && state.steps.get(step.id) === "RUNNING" && step.act === "parallel") advanceBranches(state, step);
-      if (endsRun(workflow, state, step.id)) stop(workflow, state, "FAILED");
+/** A copy of a state that the events of one commit change. */
+class Transition implements RefState {
+  readonly #workflow: RefWorkflow;
+  readonly #commit: RefCommit;
+  readonly steps: Map<string, StepState>;
+  readonly children: Map<string, readonly RefChild[]>;
+  readonly ending: Map<string, StepState>;
+  readonly isPaused: boolean;
+  end: RunEnd | null;
+
+  constructor(workflow: RefWorkflow, { steps, children, ending, isPaused, end }: RefState, commit: RefCommit) {
+    this.#workflow = workflow;
+    this.#commit = commit;
+    this.steps = new Map(steps);
+    this.children = new Map(children);
+    this.ending = new Map(ending);
+    this.isPaused = isPaused;
+    this.end = end;
+  }
+
+  /** A child that must stop may end by itself before. */
+  endJob(job: string, end: RefEnd): void {
+    const [stepId = "", index] = job.split(".");
+    const own = this.children.get(stepId);
+    if (this.steps.get(stepId) !== "RUNNING") return;
+    if (own) this.#endChild(stepId, own, Number(index), end);
+    else this.steps.set(stepId, STEP_END[end]);
+    if (this.#endsRun(stepId)) this.stop("FAILED");
+  }
+
+  expire(stepId: string): void {
+    this.#endStep(stepId, "TIMEOUT");
+    const { branches = [] } = this.#workflow.steps.find(({ id }) => id === stepId) ?? {};
+    for (const branch of branches) this.#cancel(branch);
+    if (this.#endsRun(stepId)) this.stop("FAILED");
+  }
+
+  stop(end: RunEnd): void {
+    if (this.end !== null) return;
+    this.end = end;
+    for (const { id } of this.#workflow.steps) this.#cancel(id);
+  }
+
+  /** Applies the rules to all steps until nothing changes. */
+  settle(): RefState {
+    const { steps } = this.#workflow;
+    for (let before = ""; before !== fingerprint(this); ) {
+      before = fingerprint(this);
+      for (const step of steps) {
+        const isNew = !this.steps.has(step.id);
+        if (isNew && !this.isPaused && this.end === null) this.#startOrSkip(step);
+        const fan = listOf(this.#workflow, step);
+        if (this.steps.get(step.id) === "RUNNING" && fan) this.#advanceFan(step, fan);
+        // Not for a new step: its branches must be evaluated first, because a rerun may have kept some of them.
+        if (!isNew && this.steps.get(step.id) === "RUNNING" && step.act === "parallel") this.#advanceBranches(step);
+        if (this.#endsRun(step.id)) this.stop("FAILED");
+      }
+    }
+    if (this.end === null && !this.isPaused && steps.every(({ id }) => isSettled(this, id))) this.end = "SUCCEEDED";
+    return this;
+  }
+
+  /** Starts or skips a pending step, or leaves it pending. */
+  #startOrSkip(step: RefStep): void {
+    const parallel = this.#workflow.steps.find(({ branches }) => branches.includes(step.id));
+    if (parallel) {
+      const parallelState = this.steps.get(parallel.id);
+      if (parallelState === undefined) return;
+      if (parallelState === "RUNNING") this.#start(step);
+      else this.steps.set(step.id, "SKIPPED");
+      return;
+    }
+    const dependencies = dependenciesOf(this.#workflow, step);
+    if (!dependencies.every((id) => isSettled(this, id))) return;
+    if (this.#shouldRun(step, dependencies)) this.#start(step);
+    else this.steps.set(step.id, "SKIPPED");
+  }
+
+  #shouldRun(step: RefStep, dependencies: readonly string[]): boolean {
+    const { steps } = this.#workflow;
+    const handled = steps.filter(({ onError }) => onError === step.id).map(({ id }) => id);
+    if (handled.length > 0 && !handled.some((id) => hasFailed(this, id))) return false;
+    const isBlocked = dependencies.some((id) => {
+      const onError = steps.find((other) => other.id === id)?.onError;
+      return hasFailed(this, id) && onError !== "continue" && !handled.includes(id);
+    });
+    if (isBlocked) return false;
+    for (const choice of steps) {
+      const own = Object.keys(choice.arms).filter((arm) => choice.arms[arm]?.includes(step.id));
+      if (own.length === 0) continue;
+      const isChosen = [choice.chosen].flat().some((arm) => own.includes(arm));
+      if (this.steps.get(choice.id) !== "SUCCEEDED" || !isChosen) return false;
+    }
+    const didRun = dependencies.some((id) => !["SKIPPED", "CANCELLED"].includes(this.steps.get(id) ?? ""));
+    return dependencies.length === 0 || didRun;
+  }
+
+  #start(step: RefStep): void {
+    if (step.when === false) this.steps.set(step.id, "SKIPPED");
+    else if (step.when === "fault") this.steps.set(step.id, "FAILED");
+    else if (step.act === "instant") this.steps.set(step.id, "SUCCEEDED");
+    else if (step.act === "choice") this.steps.set(step.id, step.chosen === "fault" ? "FAILED" : "SUCCEEDED");
+    else {
+      this.steps.set(step.id, "RUNNING");
+      if (listOf(this.#workflow, step)) this.children.set(step.id, []);
     }
   }
-  if (state.end === null && !state.isPaused && workflow.steps.every(({ id }) => isSettled(state, id)))
-    state.end = "SUCCEEDED";
-  return state;
-}
 
-/** Starts or skips a pending step, or leaves it pending. */
-function startOrSkip(workflow: RefWorkflow, state: MutableState, step: RefStep): void {
-  const parallel = workflow.steps.find(({ branches }) => branches.includes(step.id));
-  if (parallel) {
-    const parallelState = state.steps.get(parallel.id);
-    if (parallelState === undefined) return;
-    if (parallelState === "RUNNING") start(workflow, state, step);
-    else state.steps.set(step.id, "SKIPPED");
-    return;
+  #advanceFan({ id }: RefStep, fan: RefFan): void {
+    let own = this.children.get(id) ?? [];
+    const isCreating = !this.isPaused && !this.ending.has(id);
+    const createdMax = isCreating ? Math.min(fan.count, this.#commit.createdMax(id)) : 0;
+    while (own.length < createdMax && own.filter(isOpen).length < fan.parallelMax) own = [...own, "open"];
+    this.children.set(id, own);
+    this.#closeFan(id, fan);
   }
-  const dependencies = dependenciesOf(workflow, step);
-  if (!dependencies.every((id) => isSettled(state, id))) return;
-  if (shouldRun(workflow, state, step, dependencies)) start(workflow, state, step);
-  else state.steps.set(step.id, "SKIPPED");
-}
 
-function shouldRun(
-  workflow: RefWorkflow,
-  state: MutableState,
-  step: RefStep,
-  dependencies: readonly string[],
-): boolean {
-  const handled = workflow.steps.filter(({ onError }) => onError === step.id).map(({ id }) => id);
-  if (handled.length > 0 && !handled.some((id) => hasFailed(state, id))) return false;
-  const isBlocked = dependencies.some((id) => {
-    const onError = workflow.steps.find((other) => other.id === id)?.onError;
-    return hasFailed(state, id) && onError !== "continue" && !handled.includes(id);
-  });
-  if (isBlocked) return false;
-  for (const choice of workflow.steps) {
-    const own = Object.keys(choice.arms).filter((arm) => choice.arms[arm]?.includes(step.id));
-    if (own.length === 0) continue;
-    const isChosen = [choice.chosen].flat().some((arm) => own.includes(arm));
-    if (state.steps.get(choice.id) !== "SUCCEEDED" || !isChosen) return false;
+  #endChild(id: string, own: readonly RefChild[], index: number, end: RefEnd): void {
+    const step = this.#workflow.steps.find((other) => other.id === id);
+    const fan = step && listOf(this.#workflow, step);
+    const child = own[index];
+    if (!fan || !child || !isOpen(child)) return;
+    const next = own.with(index, end);
+    this.children.set(id, next);
+    // Failures before a redrive do not stop the other children, because each of them may be redriven, too.
+    const isOver = end !== "ok" && fan.isFailFast && next.filter(isFailed).length > fan.failuresMax;
+    if (isOver && !this.ending.has(id)) this.#endStep(id, "FAILED");
+    else this.#closeFan(id, fan);
   }
-  const didRun = dependencies.some((id) => !["SKIPPED", "CANCELLED"].includes(state.steps.get(id) ?? ""));
-  return dependencies.length === 0 || didRun;
+
+  #closeFan(id: string, { count, failuresMax }: RefFan): void {
+    const own = this.children.get(id) ?? [];
+    const ending = this.ending.get(id);
+    if (ending !== undefined) this.#endStep(id, ending);
+    else if (own.length === count && !own.some(isOpen))
+      this.steps.set(id, own.filter(isFailed).length > failuresMax ? "FAILED" : "SUCCEEDED");
+  }
+
+  #advanceBranches({ id, branches, need }: RefStep): void {
+    const done = branches.filter((branch) => this.steps.get(branch) === "SUCCEEDED").length;
+    const possible = branches.filter((branch) => !isSettled(this, branch)).length;
+    if (done < need && done + possible >= need) return;
+    this.steps.set(id, done >= need ? "SUCCEEDED" : "FAILED");
+    for (const branch of branches) this.#cancel(branch);
+  }
+
+  /** Whether the failure of a step ends the run: it has no error handling and is not a branch. */
+  #endsRun(id: string): boolean {
+    const { steps } = this.#workflow;
+    const isBranch = steps.some(({ branches }) => branches.includes(id));
+    return hasFailed(this, id) && !isBranch && steps.find((step) => step.id === id)?.onError === "fail";
+  }
+
+  #cancel(id: string): void {
+    if (!isSettled(this, id) && !this.ending.has(id)) this.#endStep(id, "CANCELLED");
+  }
+
+  /** A list ends when its last open child has stopped. */
+  #endStep(id: string, as: StepState): void {
+    const own = this.children.get(id) ?? [];
+    const next = own.map((child, index): RefChild => {
+      if (!isOpen(child)) return child;
+      return this.#commit.isStopped(refJob(id, index)) ? "stopped" : "stopping";
+    });
+    if (own.length > 0) this.children.set(id, next);
+    if (next.includes("stopping")) {
+      this.ending.set(id, as);
+      return;
+    }
+    this.ending.delete(id);
+    this.steps.set(id, as);
+  }
 }
 
 /** The list of a step: its own, or the one of the `parallel` step that it is a branch of. */
 export function listOf({ steps }: RefWorkflow, { id, act, fan }: RefStep): RefFan | null {
   if (act !== "job") return null;
   return steps.find(({ branches }) => branches.includes(id))?.fan ?? fan;
-}
-
-function start(workflow: RefWorkflow, state: MutableState, step: RefStep): void {
-  if (step.when === false) state.steps.set(step.id, "SKIPPED");
-  else if (step.when === "fault") state.steps.set(step.id, "FAILED");
-  else if (step.act === "instant") state.steps.set(step.id, "SUCCEEDED");
-  else if (step.act === "choice") state.steps.set(step.id, step.chosen === "fault" ? "FAILED" : "SUCCEEDED");
-  else {
-    state.steps.set(step.id, "RUNNING");
-    if (listOf(workflow, step)) state.children.set(step.id, []);
-  }
-}
-
-function advanceFan(
-  state: MutableState,
-  { id }: RefStep,
-  { count, parallelMax, isFailFast, failuresMax }: RefFan,
-): void {
-  let own = state.children.get(id) ?? [];
-  const failed = own.filter((child) => !["open", "ok", "stopped"].includes(child)).length;
-  const exceedsMax = failed > failuresMax;
-  // Failures before a redrive count at the end only, because each of them may be redriven, too.
-  const isFailed =
-    isFailFast && exceedsMax && own.some((child) => !["open", "ok", "stopped", "failed_before"].includes(child));
-  if (isFailed) {
-    own = own.map((child) => (child === "open" ? "stopped" : child));
-  } else if (!state.isPaused) {
-    const open = (): number => own.filter((child) => child === "open").length;
-    while (own.length < count && open() < parallelMax) own = [...own, "open"];
-  }
-  state.children.set(id, own);
-  if (isFailed || (own.length === count && !own.includes("open"))) {
-    state.steps.set(id, exceedsMax ? "FAILED" : "SUCCEEDED");
-  }
-}
-
-function advanceBranches(state: MutableState, { id, branches, need }: RefStep): void {
-  const done = branches.filter((branch) => state.steps.get(branch) === "SUCCEEDED").length;
-  const possible = branches.filter((branch) => !isSettled(state, branch)).length;
-  if (done < need && done + possible >= need) return;
-  state.steps.set(id, done >= need ? "SUCCEEDED" : "FAILED");
-  for (const branch of branches) if (!isSettled(state, branch)) cancel(state, branch);
-}
-
-/** Whether the failure of a step ends the run: it has no error handling and is not a branch. */
-function endsRun({ steps }: RefWorkflow, state: MutableState, id: string): boolean {
-  const isBranch = steps.some(({ branches }) => branches.includes(id));
-  return hasFailed(state, id) && !isBranch && steps.find((step) => step.id === id)?.onError === "fail";
-}
-
-function stop(workflow: RefWorkflow, state: MutableState, end: RunEnd): void {
-  state.end = end;
-  for (const { id } of workflow.steps) if (!isSettled(state, id)) cancel(state, id);
-}
-
-function cancel(state: MutableState, id: string): void {
-  state.steps.set(id, "CANCELLED");
-  const own = state.children.get(id);
-  if (own) {
-    state.children.set(
-      id,
-      own.map((child) => (child === "open" ? "stopped" : child)),
-    );
-  }
 }
 
 /** The explicit dependencies and those from arms, branches and error handlers. */
@@ -287,5 +348,6 @@ function hasFailed(state: Pick<RefState, "steps">, id: string): boolean {
   return ["FAILED", "TIMEOUT", "DENIED"].includes(state.steps.get(id) ?? "");
 }
 
-const fingerprint = ({ steps, children }: MutableState): string =>
-  `${[...steps.values()].join()} ${[...children.values()].join(" ")} ${steps.size}`;
+/** Equal for equal states of one workflow. */
+export const fingerprint = ({ steps, children, ending, end }: RefState): string =>
+  `${[...steps].join()} ${[...children].join(" ")} ${[...ending].join()} ${end}`;

@@ -168,9 +168,9 @@ class Walker {
       const advanced = this.#engine(this.#plan, life.run, batch, this.#values, moment);
       const { jobs: next, stopped } = this.#carryOut(life, advanced, ended);
       life = { run: advanced.run, jobs: next };
-      batch = stopped;
-      if (stopped.length === 0 && !advanced.hasMore) return life;
-      if (stopped.length === 0) batch = [{ kind: "time" }];
+      batch = [...stopped, ...advanced.left];
+      if (batch.length === 0 && !advanced.hasMore) return life;
+      if (batch.length === 0) batch = [{ kind: "time" }];
     }
     this.problem ??= `${this.#case.name}: something is always left to be done`;
     return life;

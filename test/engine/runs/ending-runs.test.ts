@@ -3,6 +3,8 @@ import { defaultSettings } from "../../../src/config/config.ts";
 import { JOBS, type JobState } from "../../../src/core/model/job.ts";
 import { RUNS, RUNS_GROUP, type Run } from "../../../src/core/model/run.ts";
 import { cancelRun, pauseRun, resumeRun } from "../../../src/engine/runs/control-run.ts";
+import { runLockKey } from "../../../src/engine/runs/run-lock.ts";
+import { approve } from "../../../src/engine/safety/approve-job.ts";
 import { RunHarness } from "../run-harness.ts";
 
 const range = (count: number) => ({ items: Array.from({ length: count }, (_, index) => index) });
@@ -194,4 +196,63 @@ test("a paused run whose last step has ended ends when it is resumed", async () 
   expect(harness.runOf(id).state).toBe("PAUSED");
   expect(harness.states(id)).toEqual({ wait: "SUCCEEDED" });
   expect(await harness.run(resumeRun(engine, control(id)))).toEqual({ kind: "moved", state: "SUCCEEDED" });
+});
+
+describe("a batch that completes a run and then cancels it", () => {
+  const started = {
+    id: "race",
+    steps: {
+      any: { type: "parallel", branches: ["ask", "list"], join: "any" },
+      ask: { type: "approval" },
+      list: { topic: "demo.none", for_each: "[1, 2]" },
+    },
+  };
+  const late = {
+    id: "race",
+    steps: {
+      ask: { type: "approval" },
+      any: { type: "parallel", branches: ["now", "list"], join: "any", depends_on: ["ask"] },
+      now: { type: "transform", input: 1 },
+      list: { topic: "demo.none", for_each: "[1, 2]" },
+    },
+  };
+  const failing = {
+    id: "race",
+    steps: {
+      ask: { type: "approval" },
+      list: { topic: "demo.none", for_each: "[1, 2]", depends_on: ["ask"], on_error: "continue" },
+    },
+  };
+
+  test.each([
+    { about: "open children of a decided branch", workflow: started, states: { ask: "SUCCEEDED" } },
+    { about: "children that are never created", workflow: late, states: { now: "SUCCEEDED" } },
+  ])("ends as the same events would one after another: $about", async ({ workflow, states }) => {
+    const { harness, id } = await completedAndCancelled(workflow);
+    expect(harness.runOf(id).state).toBe("SUCCEEDED");
+    expect(harness.states(id)).toMatchObject({ any: "SUCCEEDED", list: "CANCELLED", ...states });
+  });
+
+  test("a run with work left is cancelled", async () => {
+    const { harness, id } = await completedAndCancelled(failing);
+    expect(harness.runOf(id).state).toBe("CANCELLED");
+    expect(harness.states(id)).toEqual({ ask: "SUCCEEDED", list: "CANCELLED" });
+  });
+
+  /** Both requests wait for the run lock, so they meet in one batch. */
+  async function completedAndCancelled(workflow: object) {
+    const harness = new RunHarness();
+    const { engine } = await harness.control("c1");
+    await harness.apply(engine, workflow);
+    const id = await harness.started(engine, "race", { submittedBy: "alice" });
+    const lock = { key: runLockKey(id), org: "default", ttlMs: 1_000, waitMs: 0, owner: "dead" };
+    await harness.run(harness.engine("dead").world.locks.acquire(lock));
+    harness.crash("dead");
+    const approved = approve(engine, { org: "default", jobId: `${id}:ask@1`, by: "bob" });
+    await harness.pass(100);
+    const cancelled = cancelRun(engine, control(id));
+    await harness.run(Promise.all([approved, cancelled]));
+    await harness.pass(2_000);
+    return { harness, id };
+  }
 });

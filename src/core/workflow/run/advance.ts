@@ -37,6 +37,8 @@ export interface Advance {
   readonly blobs: readonly Blob[];
   /** Lines moved from the run to a timeline page. */
   readonly page: readonly TimelineLine[] | null;
+  /** Events to be applied after the stops: they may end the run, and steps that ended before still have open children. */
+  readonly left: readonly RunEvent[];
   /** More work is left for another commit. */
   readonly hasMore: boolean;
 }
@@ -54,10 +56,17 @@ export function advance(
   context: AdvanceContext,
 ): Advance {
   const draft = new Draft(plan, run, values, context.nowMs, context.limits);
+  let left: readonly RunEvent[] = [];
   for (const [at, event] of events.entries()) {
     // Earlier events are applied first: a run whose last step has settled is not cancelled by a later event of the same
     // batch.
-    if (at > 0 && isEnding(draft, event)) settleRun(draft);
+    if (at > 0 && isEnding(draft, event)) {
+      settleRun(draft);
+      if (childrenToStop(draft).length > 0) {
+        left = events.slice(at);
+        break;
+      }
+    }
     if (!isRunFinal(draft.run.state)) applyEvent(draft, event);
   }
   settleRun(draft);
@@ -69,7 +78,7 @@ export function advance(
     ...childrenToStop(draft),
   ];
   const { run: next, page } = draft.finish();
-  return { run: next, page, starts, stops, notifications, blobs, hasMore: draft.hasMore };
+  return { run: next, page, starts, stops, notifications, blobs, left, hasMore: draft.hasMore };
 }
 
 function isEnding({ nowMs, run }: Draft, { kind }: RunEvent): boolean {

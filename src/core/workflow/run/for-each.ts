@@ -106,6 +106,9 @@ export function endChild(draft: Draft, step: PlanStep, each: ForEach, job: Job, 
   // Children share the step's deadline: a child that timed out at that time means the step did, too.
   const isTimeout = job.state === "TIMEOUT" && isExpired(draft, fan) && fan.endsAs === undefined;
   countChild(draft, step, each, isTimeout ? { ...fan, endsAs: "TIMEOUT" } : fan, index, error);
+  // The step ends with its last child, before later events of the batch.
+  const ended = draft.step(step.id)?.fan;
+  if (ended && (ended.endsAs !== undefined || ended.spawned >= ended.count)) settleFan(draft, step, each, ended);
 }
 
 export function stopChildren(draft: Draft, step: PlanStep, each: ForEach, count: number): void {
