@@ -44,6 +44,7 @@ export function workPacket(sender: string, job: Job): Packet {
   if (job.input.kind === "inline") body.input = job.input.value;
   else body.contextPtr = toPointer(job.input.ptr);
   if (job.safety?.constraints) body.constraints = constraintsOnWire(job.safety.constraints);
+  if (job.details !== undefined) Object.assign(body, job.details);
   const packed = packet(sender, job.traceId, job.updatedMs, body);
   return job.traceparent === undefined ? packed : { ...packed, traceparent: job.traceparent };
 }
@@ -61,6 +62,7 @@ export function openWorkPacket(sender: string, job: Job): Packet {
       topic: workSubject(job.topic),
       contextPtr: toPointer(inputKeyOf(job)),
       ...(job.actorId === null ? {} : { principalId: job.actorId }),
+      ...(job.step && job.labels.workflow_id ? { workflowId: job.labels.workflow_id } : {}),
       ...envOf(job, body.constraints),
       meta: metadataOf(job),
     },
@@ -70,9 +72,12 @@ export function openWorkPacket(sender: string, job: Job): Packet {
 /** The key of a job's input in the blob store. */
 export const inputKeyOf = ({ id, input }: Job): string => (input.kind === "pointer" ? input.ptr : inputKey(id));
 
-/** Constraints, and the step for jobs of a run: some workers read it from the environment instead of the labels. */
-function envOf({ labels, step }: Job, constraints: unknown): Pick<JobRequest, "env"> {
-  const env: Record<string, string> = {};
+/**
+ * The submitted environment, the constraints, and the step for jobs of a run: some workers read it from the environment
+ * instead of the labels.
+ */
+function envOf({ labels, step, details }: Job, constraints: unknown): Pick<JobRequest, "env"> {
+  const env: Record<string, string> = { ...details?.env };
   if (constraints !== undefined) env[CONSTRAINTS_ENV] = JSON.stringify(constraints);
   for (const name of step ? STEP_LABELS : []) if (labels[name] !== undefined) env[name] = labels[name];
   return Object.keys(env).length === 0 ? {} : { env };
@@ -150,6 +155,7 @@ export function submissionIn(packet: Packet, request: JobRequest): Submission {
     traceparent: packet.traceparent,
     idempotencyKey: request.meta?.idempotencyKey || undefined,
     traceId: packet.traceId || undefined,
+    details: request,
   });
   if (checked.kind === "ok") return checked.submission;
   throw permanent(new Error(`bad job request: ${checked.problems.join("; ")}`));

@@ -1,5 +1,6 @@
 import type { WireError } from "../core/retry/intent.ts";
 import type { RetryClass } from "../core/retry/retry-classes.ts";
+import type { CAP } from "./schema.ts";
 
 /**
  * The packets of CAP (Cordum Agent Protocol, wire version 1).
@@ -46,11 +47,19 @@ export interface JobRequest {
   readonly topic: string;
   readonly priority?: JobPriority;
   readonly contextPtr?: string;
+  readonly adapterId?: string;
+  readonly env?: Readonly<Record<string, string>>;
+  readonly parentJobId?: string;
+  readonly workflowId?: string;
+  readonly stepIndex?: number;
+  readonly memoryId?: string;
+  readonly contextHints?: ContextHints;
+  readonly budget?: TokenBudget;
   readonly tenantId?: string;
   readonly principalId?: string;
   readonly labels?: Readonly<Record<string, string>>;
-  readonly env?: Readonly<Record<string, string>>;
   readonly meta?: JobMetadata;
+  readonly compensation?: Compensation;
   /** Extension: number of this dispatch, from 1. */
   readonly attempt?: number;
   /** Extension: the input, if small enough. Any JSON value. */
@@ -60,6 +69,38 @@ export interface JobRequest {
   /** Extension: policy constraints, in snake case. */
   readonly constraints?: unknown;
   readonly unknown?: Uint8Array;
+}
+
+export interface ContextHints {
+  readonly maxInputTokens?: number;
+  readonly allowSummarization?: boolean;
+  readonly allowRetrieval?: boolean;
+  readonly tags?: readonly string[];
+}
+
+/** `Budget` of CAP. 64-bit integers beyond 2^53 are bigints. */
+export interface TokenBudget {
+  readonly maxInputTokens?: number | bigint;
+  readonly maxOutputTokens?: number | bigint;
+  readonly maxTotalTokens?: number | bigint;
+  /** Milliseconds from the submission. */
+  readonly deadlineMs?: number | bigint;
+}
+
+/** The job that would undo this one. Stored and passed on as data; the control plane does not run it. */
+export interface Compensation {
+  readonly topic?: string;
+  readonly contextPtr?: string;
+  readonly priority?: JobPriority;
+  readonly adapterId?: string;
+  readonly env?: Readonly<Record<string, string>>;
+  readonly memoryId?: string;
+  readonly contextHints?: ContextHints;
+  readonly budget?: TokenBudget;
+  readonly tenantId?: string;
+  readonly principalId?: string;
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly meta?: JobMetadata;
 }
 
 export interface JobMetadata {
@@ -84,6 +125,9 @@ export type ResultStatus =
   | "cancelled"
   | "denied";
 
+/** A name of `ErrorCode` in lower case, or the number of an application code. */
+export type ErrorCode = (typeof CAP.enums.ErrorCode)[keyof typeof CAP.enums.ErrorCode] | number;
+
 export interface JobResult {
   readonly jobId: string;
   readonly status: ResultStatus;
@@ -92,6 +136,8 @@ export interface JobResult {
   readonly executionMs?: number;
   readonly errorCode?: string;
   readonly errorMessage?: string;
+  readonly artifactPtrs?: readonly string[];
+  readonly errorCodeEnum?: ErrorCode;
   /** Extension: the attempt; absent from third-party workers. */
   readonly attempt?: number;
   /** Extension: the output, if small enough. Any JSON value. */

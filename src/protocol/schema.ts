@@ -13,7 +13,8 @@ export type FieldType =
   | { readonly kind: "timestamp" }
   /** Any JSON value in memory, bytes of UTF-8 JSON on the wire. */
   | { readonly kind: "json" }
-  | { readonly kind: "enum"; readonly of: string }
+  /** `isOpen`: a number without a name is kept as a number. Values without a name of other enums stay raw. */
+  | { readonly kind: "enum"; readonly of: string; readonly isOpen?: true }
   | { readonly kind: "message"; readonly of: string };
 
 export interface Field {
@@ -53,6 +54,8 @@ const float = scalar("float");
 const timestamp = (name: string, number: number) => field(name, number, { kind: "timestamp" });
 export const json = (name: string, number: number) => field(name, number, { kind: "json" });
 export const oneOf = (name: string, number: number, of: string) => field(name, number, { kind: "enum", of });
+/** Applications define codes of their own. */
+const errorCode = (number: number) => field("error_code_enum", number, { kind: "enum", of: "ErrorCode", isOpen: true });
 export const message = (name: string, number: number, of: string) => field(name, number, { kind: "message", of });
 export const repeated = (of: Field): Field => ({ ...of, shape: "repeated" });
 export const map = (of: Field): Field => ({ ...of, shape: "map" });
@@ -111,7 +114,7 @@ const JOB_RESULT = [
   text("error_code", 6),
   text("error_message", 7),
   repeated(text("artifact_ptrs", 8)),
-  oneOf("error_code_enum", 9, "ErrorCode"),
+  errorCode(9),
   int32("attempt", EXTENSIONS_FROM),
   json("output", EXTENSIONS_FROM + 1),
   int64("retry_after_ms", EXTENSIONS_FROM + 2),
@@ -179,7 +182,7 @@ export const CAP = {
       text("component", 3),
       text("code", 4),
       oneOf("severity", 5, "AlertSeverity"),
-      oneOf("error_code_enum", 6, "ErrorCode"),
+      errorCode(6),
       text("source_component", 7),
       map(text("details", 8)),
       text("trace_id", 9),

@@ -23,7 +23,7 @@ export function valueCodec(schema: Schema, type: Exclude<FieldType, { kind: "mes
     case "json":
       return jsonCodec(label);
     case "enum":
-      return enumCodec(schema, type.of, label);
+      return enumCodec(schema, type.of, label, type.isOpen ?? false);
     default:
       throw new Error(`unknown type ${type satisfies never}`);
   }
@@ -156,7 +156,7 @@ function jsonCodec(label: string): ValueCodec {
   };
 }
 
-function enumCodec(schema: Schema, name: string, label: string): ValueCodec {
+function enumCodec(schema: Schema, name: string, label: string, isOpen: boolean): ValueCodec {
   const table = schema.enums[name];
   if (table === undefined) throw new Error(`no enum \`${name}\` in the schema`);
   const names = new Map(Object.entries(table).map(([number, value]) => [Number(number), value]));
@@ -164,13 +164,13 @@ function enumCodec(schema: Schema, name: string, label: string): ValueCodec {
   return {
     wire: 0,
     write(writer, value) {
-      const number = numbers.get(value as string);
+      const number = isOpen && typeof value === "number" ? value >>> 0 : numbers.get(value as string);
       if (number === undefined) throw new MalformedError(`${label} has no value \`${String(value)}\``);
       writer.uint32(number);
     },
     read(reader) {
       const number = reader.uint32() | 0;
-      return number === 0 ? UNSPECIFIED : names.get(number);
+      return number === 0 ? UNSPECIFIED : (names.get(number) ?? (isOpen && number > 0 ? number : undefined));
     },
   };
 }

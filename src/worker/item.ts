@@ -1,5 +1,6 @@
+import type { JobDetails } from "../core/model/job-details.ts";
 import { intentOf, toWire } from "../core/retry/intent.ts";
-import type { JobResult } from "../protocol/packet.ts";
+import type { JobRequest, JobResult } from "../protocol/packet.ts";
 
 /** A job as a handler receives it, on any transport. */
 export interface WorkItem {
@@ -9,6 +10,8 @@ export interface WorkItem {
   readonly attempt: number;
   readonly input: unknown;
   readonly labels: Readonly<Record<string, string>>;
+  /** Optional fields of the request: environment, adapter, budget and so on. */
+  readonly details: JobDetails;
   /** Policy constraints, with the field names of the wire protocol; null for none. */
   readonly constraints: unknown;
   /** W3C trace context of the submitter, if any. */
@@ -17,6 +20,12 @@ export interface WorkItem {
   readonly signal: AbortSignal;
   /** Reports progress. Best effort; never throws. */
   progress(percent: number | null, message?: string): void;
+}
+
+export function detailsOf(request: JobRequest): JobDetails {
+  const { adapterId, env, parentJobId, workflowId, stepIndex, memoryId, contextHints, budget, compensation } = request;
+  const all = { adapterId, env, parentJobId, workflowId, stepIndex, memoryId, contextHints, budget, compensation };
+  return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined));
 }
 
 /** The runtime limit of the policy constraints. */

@@ -7,7 +7,7 @@ import type { Cancel } from "../ports/clock.ts";
 import type { JobRequest, JobResult, Packet } from "../protocol/packet.ts";
 import { keyIn, outputKey, toPointer } from "../protocol/pointer.ts";
 import { RESULT } from "../protocol/subjects.ts";
-import { failureOf, type Outcome } from "./item.ts";
+import { detailsOf, failureOf, type Outcome } from "./item.ts";
 import { type Attempt, RunningAttempts } from "./running-attempts.ts";
 import type { WorkerOptions, WorkerWorld } from "./worker.ts";
 
@@ -174,6 +174,9 @@ export class WorkerRuntime {
         input:
           input === undefined && contextPtr !== undefined ? await this.#fetch(request, contextPtr) : (input ?? null),
         labels: request.labels ?? {},
+        get details() {
+          return detailsOf(request);
+        },
         constraints: request.constraints ?? null,
         traceparent: packet.traceparent ?? null,
         get signal() {

@@ -82,7 +82,7 @@ const KINDS: readonly (readonly [RegExp, string])[] = [
   [/(?<="active_jobs": )\d+/g, "<number>"],
   [/\b\d+(?= of 64\b)/g, "<number>"],
   [/(?<=\bp9\d )\d+(?:\.\d+)? ms/g, "<number> ms"],
-  [/(?<=\b(?:for|waited|in|after|uptime) {1,12})\d+ (?=s\b|ms\b)/g, "<number> "],
+  [/(?<=\b(?:for|waited|in|after|uptime|took) {1,12})\d+ (?=s\b|ms\b)/g, "<number> "],
 ];
 
 const quoted = (word: string): string => (/^[\w./:=,@-]+$/.test(word) ? word : `'${word}'`);

@@ -3,6 +3,7 @@ import type { Stop } from "../../ports/bus.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { Log } from "../../ports/log.ts";
 import type { Random } from "../../ports/random.ts";
+import { detailsFromJson } from "../../protocol/request-json.ts";
 import { Deadline } from "../../worker/deadline.ts";
 import { failureOf, runtimeMsMax } from "../../worker/item.ts";
 import type { WorkerOptions } from "../../worker/worker.ts";
@@ -161,6 +162,9 @@ class HttpWorker {
       attempt: job.attempt,
       input: job.input,
       labels: job.labels ?? {},
+      get details() {
+        return detailsFromJson(job);
+      },
       constraints: job.constraints,
       traceparent: job.traceparent,
       get signal() {

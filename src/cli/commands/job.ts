@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { type Command, Option } from "commander";
 import { isFinal, JOB_MOVES, type JobState } from "../../core/model/job.ts";
+import { DETAIL_FIELDS } from "../../protocol/request-json.ts";
 import { type Client, type Json, pathTo, retryWhileUnavailable } from "../client.ts";
 import { addCommand, addGroup, addListCommand, type CommandContext, collect, durationUpTo, pair } from "../context.ts";
 import { CliError, EXIT, type ExitCode } from "../exit.ts";
@@ -235,12 +236,21 @@ function describeJob(job: Json): string {
   }
   if (job.progress) fields.push(["progress", `${job.progress.percent ?? "?"} % ${job.progress.message ?? ""}`]);
   if (job.worker_id) fields.push(["worker", job.worker_id]);
+  if (job.execution_ms !== undefined) fields.push(["took", `${job.execution_ms} ms`]);
   fields.push(["created", job.created_at], ["updated", job.updated_at]);
   for (const line of job.history ?? []) fields.push([`attempt ${line.attempt}`, eventOf(line)]);
   if (job.error) fields.push(["error", job.error.message]);
+  for (const name of [...DETAIL_FIELDS, ...RESULT_FIELDS]) {
+    if (job[name] !== undefined) fields.push([name.replaceAll("_", " "), textOf(job[name])]);
+  }
   fields.push(["input", JSON.stringify(job.input)], ["result", JSON.stringify(job.result)]);
   return textFields(fields);
 }
+
+const textOf = (value: unknown): string => (typeof value === "string" ? value : JSON.stringify(value));
+
+/** Optional fields of the last result. */
+const RESULT_FIELDS = ["error_code", "error_code_enum", "artifact_ptrs"] as const;
 
 function approvalOf(approval: Json): string {
   if (approval.decided_by !== null) return `decided by ${approval.decided_by} at ${approval.decided_at}`;

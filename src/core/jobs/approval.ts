@@ -125,7 +125,8 @@ export function jobHashOf(job: Job): string {
   const { org, topic, priority, capability, riskTags, requires, labels, actorId, actorType, packId } = job;
   const input =
     job.input.kind === "inline" ? { value: job.input.value } : { sha256: job.input.sha256 ?? job.input.ptr };
-  const fields = { org, topic, priority, capability, riskTags, requires, labels, actorId, actorType, packId, input };
+  const base = { org, topic, priority, capability, riskTags, requires, labels, actorId, actorType, packId, input };
+  const fields = job.details === undefined ? base : { ...base, details: job.details };
   return createHash("sha256").update(canonical(fields)).digest("hex").slice(0, 32);
 }
 

@@ -1,5 +1,7 @@
 import type { JobResult } from "../../protocol/packet.ts";
 import { appendHistory, isFinal, type Job, type JobEvent, type JobState, moveJob, type Payload } from "../model/job.ts";
+import { resultDetailsOf } from "../model/job-details.ts";
+import type { Writable } from "../model/table.ts";
 import { type Budget, isBudgetExhausted } from "../retry/budget.ts";
 import type { WireError } from "../retry/intent.ts";
 import type { RetryClass } from "../retry/retry-classes.ts";
@@ -87,11 +89,13 @@ export function applyResult(job: Job, result: JobResult, output: Payload | null,
     done.error = null;
     done.workerId = result.workerId;
     done.history = appendHistory(job, historyLine(job, "succeeded", undefined, context.nowMs, result.workerId));
+    setResultDetails(done, result);
     return done;
   }
   if (!isWithWorker(job.state) || (result.attempt !== undefined && result.attempt !== job.attempt)) return null;
   const error = result.error ?? { name: "WorkerError", message: result.errorMessage ?? result.status };
   const reported = { ...job, workerId: result.workerId };
+  setResultDetails(reported, result);
   if (FATAL.has(result.status)) {
     const history = appendHistory(job, historyLine(job, "failed", error.message, context.nowMs, result.workerId));
     return Object.assign(endJob(reported, "FAILED", context), { error: { ...error, retryNever: true }, history });
@@ -99,6 +103,13 @@ export function applyResult(job: Job, result: JobResult, output: Payload | null,
   const retryClass = result.retryClass ?? "unclassified";
   const outcome = (result.isWaiting && WAIT_EVENTS[retryClass]) || "failed";
   return retryOrEnd(reported, outcome, error, retryClass, result.retryAfterMs, context);
+}
+
+/** Replaces the details of an earlier result. */
+function setResultDetails(job: Writable<Job>, result: JobResult): void {
+  const details = resultDetailsOf(result);
+  if (details !== undefined) job.resultDetails = details;
+  else if (job.resultDetails !== undefined) delete job.resultDetails;
 }
 
 /** Waits that are not failures of the work. A worker that tried and failed has failed, whatever class it names. */

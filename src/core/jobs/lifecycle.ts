@@ -1,4 +1,5 @@
 import { appendHistory, isFinal, type Job, moveJob, type Payload, REDRIVABLE } from "../model/job.ts";
+import { budgetMsOf } from "../model/job-details.ts";
 import type { Writable } from "../model/table.ts";
 import type { Decision } from "../policy/decision.ts";
 import type { WireError } from "../retry/intent.ts";
@@ -19,6 +20,8 @@ export function newJob(
   context: DecisionContext,
 ): Writable<Job> {
   const { nowMs, settings } = context;
+  const { submittedBy, actorType, packId, traceparent, details } = submission;
+  const forMs = Math.min(settings.job.deadlineMs, budgetMsOf(details));
   const job: Writable<Job> = {
     id: ids.jobId,
     org: submission.org,
@@ -27,8 +30,8 @@ export function newJob(
     state: "PENDING",
     createdMs: nowMs,
     updatedMs: nowMs,
-    deadlineMs: nowMs + settings.job.deadlineMs,
-    dueMs: nowMs + Math.min(settings.job.deadlineMs, settings.dispatch.deadlineMs),
+    deadlineMs: nowMs + forMs,
+    dueMs: nowMs + Math.min(forMs, settings.dispatch.deadlineMs),
     traceId: ids.traceId,
     actorId: submission.actorId,
     capability: submission.capability,
@@ -46,11 +49,11 @@ export function newJob(
     error: null,
     history: [],
   };
-  const { submittedBy, actorType, packId, traceparent } = submission;
   if (submittedBy !== null) job.submittedBy = submittedBy;
   if (actorType !== null) job.actorType = actorType;
   if (packId !== null) job.packId = packId;
   if (traceparent !== null) job.traceparent = traceparent;
+  if (details !== undefined) job.details = details;
   return job;
 }
 
@@ -117,6 +120,7 @@ export function redriveJob(job: Job, who: string, context: DecisionContext): Job
   if (!REDRIVABLE.includes(job.state)) return null;
   const { nowMs, settings } = context;
   const { leaseId: _, progress: __, approval: ___, failures: ____, ...kept } = job;
+  const forMs = Math.min(settings.job.deadlineMs, budgetMsOf(job.details));
   const isAllowed = job.safety?.effect === "allow" || job.safety?.effect === "allow_with_constraints";
   return {
     ...kept,
@@ -126,8 +130,8 @@ export function redriveJob(job: Job, who: string, context: DecisionContext): Job
     wait: null,
     patience: {},
     updatedMs: nowMs,
-    deadlineMs: nowMs + settings.job.deadlineMs,
-    dueMs: nowMs + Math.min(settings.job.deadlineMs, settings.dispatch.deadlineMs),
+    deadlineMs: nowMs + forMs,
+    dueMs: nowMs + Math.min(forMs, settings.dispatch.deadlineMs),
     history: appendHistory(job, historyLine(job, "revived", undefined, nowMs, who)),
   };
 }

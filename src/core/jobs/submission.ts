@@ -3,9 +3,11 @@ import { inputKey } from "../../protocol/pointer.ts";
 import { isTopic, TOPIC_LENGTH_MAX } from "../../protocol/subjects.ts";
 import { bareTopic, hasBareForm, nfcEntries, nfcList, nonFiniteIn } from "../model/canonical.ts";
 import { type Job, RESERVED_LABELS } from "../model/job.ts";
+import type { JobDetails } from "../model/job-details.ts";
 import type { ActorType, Remediation } from "../policy/decision.ts";
 import type { Settings } from "../settings.ts";
 import { withoutBypassLabels } from "./bypass.ts";
+import { checkDetails } from "./check-details.ts";
 
 /** A validated submission in canonical spelling. */
 export interface Submission {
@@ -30,6 +32,8 @@ export interface Submission {
   /** The authenticated sender. */
   readonly submittedBy: string | null;
   readonly traceparent: string | null;
+  /** Absent if there are none: idempotency fingerprints of other submissions do not change. */
+  readonly details?: JobDetails;
 }
 
 export type CheckedSubmission =
@@ -94,7 +98,9 @@ export function checkSubmission(raw: Readonly<Record<string, unknown>>): Checked
     submittedBy: name("submittedBy", raw.submittedBy, null),
     traceparent: typeof raw.traceparent === "string" && TRACEPARENT.test(raw.traceparent) ? raw.traceparent : null,
   };
-  return problems.length === 0 ? { kind: "ok", submission } : { kind: "bad", problems };
+  const details = checkDetails(raw.details, problems);
+  if (problems.length > 0) return { kind: "bad", problems };
+  return { kind: "ok", submission: details === undefined ? submission : { ...submission, details } };
 }
 
 export const outOfRange = (path: string): string =>
@@ -173,6 +179,7 @@ export function applyRemediation(
     packId: job.packId,
     traceId: job.traceId,
     traceparent: job.traceparent,
+    details: job.details,
   };
 }
 

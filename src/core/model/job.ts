@@ -3,6 +3,7 @@ import type { ActorType, Decision } from "../policy/decision.ts";
 import type { RetryState } from "../retry/budget.ts";
 import type { WireError } from "../retry/intent.ts";
 import type { RetryClass } from "../retry/retry-classes.ts";
+import type { JobDetails, ResultDetails } from "./job-details.ts";
 import type { CounterName, Placement, Table, Writable } from "./table.ts";
 
 /**
@@ -81,6 +82,10 @@ export interface Job {
   readonly failures?: number;
   /** The workflow step that this job executes. The commit that ends the job also notifies the run. */
   readonly step?: StepRef;
+  /** Optional fields of the request, passed on to the worker. */
+  readonly details?: JobDetails;
+  /** Optional fields of the last result. */
+  readonly resultDetails?: ResultDetails;
 }
 
 /** An approval request, bound to this job and policy snapshot. */
@@ -341,6 +346,8 @@ function copyOf(job: Job): Writable<Job> {
   if (job.progress !== undefined) copy.progress = job.progress;
   if (job.failures !== undefined) copy.failures = job.failures;
   if (job.step !== undefined) copy.step = job.step;
+  if (job.details !== undefined) copy.details = job.details;
+  if (job.resultDetails !== undefined) copy.resultDetails = job.resultDetails;
   return copy;
 }
 

@@ -11,9 +11,11 @@ import {
   releaseJob,
 } from "../../engine/dispatch/index.ts";
 import { constraintsOnWire } from "../../protocol/constraints.ts";
+import { detailsToJson } from "../../protocol/request-json.ts";
 import { visibleTenant } from "../auth/access.ts";
 import { Problem } from "../problem.ts";
 import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route } from "../route.ts";
+import { REQUEST_DETAILS } from "../views/job-schemas.ts";
 import { payloadValue } from "../views/payloads.ts";
 
 const NAME = Type.String({ minLength: 1, maxLength: 128, pattern: "^[A-Za-z0-9_.:@-]+$" });
@@ -48,6 +50,7 @@ const LEASED = Type.Object({
       constraints: Type.Unknown({ description: "Constraints of the safety policy, or null." }),
       deadline: Type.String({ description: "When the lease expires unless it is extended." }),
       traceparent: Type.Union([Type.String(), Type.Null()]),
+      ...REQUEST_DETAILS,
     }),
   ),
 });
@@ -202,6 +205,7 @@ function leasedView(job: Job, input: unknown): object {
     constraints: constraints === undefined ? null : constraintsOnWire(constraints),
     deadline: new Date(job.dueMs).toISOString(),
     traceparent: job.traceparent ?? null,
+    ...(job.details === undefined ? {} : detailsToJson(job.details)),
   };
 }
 

@@ -122,6 +122,29 @@ const SUBMISSION = {
   submitted_by: orNull(Type.String()),
 };
 
+/** Optional fields of a CAP request; absent if the submitter set none. */
+export const REQUEST_DETAILS = {
+  adapter_id: Type.Optional(Type.String()),
+  env: Type.Optional(Type.Record(Type.String(), Type.String(), { description: "Environment for the worker." })),
+  parent_job_id: Type.Optional(Type.String()),
+  workflow_id: Type.Optional(Type.String({ description: "Workflow of the submitter's own orchestrator." })),
+  step_index: Type.Optional(Type.Integer()),
+  memory_id: Type.Optional(Type.String()),
+  context_hints: Type.Optional(Type.Unknown()),
+  budget: Type.Optional(
+    Type.Unknown({ description: "Token limits for the worker; `deadline_ms` also limits the job's deadline." }),
+  ),
+  compensation: Type.Optional(Type.Unknown({ description: "The job that would undo this one; not run by Cordum." })),
+};
+
+/** Optional fields of the last result; absent if the worker sent none. */
+const RESULT_DETAILS = {
+  execution_ms: Type.Optional(Type.Number({ description: "Measured by the worker." })),
+  error_code: Type.Optional(Type.String()),
+  error_code_enum: Type.Optional(Type.String({ description: "CAP error code, such as `TIMEOUT`, or its number." })),
+  artifact_ptrs: Type.Optional(Type.Array(Type.String())),
+};
+
 const JOB_FIELDS = {
   ...SUBMISSION,
   state: STATE,
@@ -154,6 +177,8 @@ export const JOB_DETAIL = Type.Object({
   input: Type.Unknown({ description: "Redacted." }),
   result: Type.Unknown(),
   history: Type.Array(HISTORY_LINE),
+  ...REQUEST_DETAILS,
+  ...RESULT_DETAILS,
 });
 
 export const EXPLANATION = Type.Object({
@@ -199,6 +224,7 @@ export const PENDING_APPROVAL = Type.Object({
   expires_at: orNull(Type.String()),
   by_submitter: Type.Boolean({ description: "True if the submitter can approve the job." }),
   input: Type.Unknown({ description: "Redacted." }),
+  ...REQUEST_DETAILS,
 });
 export const APPROVE_BODY = Type.Object({
   note: Type.Optional(Type.String(REASON)),

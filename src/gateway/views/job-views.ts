@@ -5,6 +5,7 @@ import type { Approval, Bypass, HistoryLine, Job, JobEvent, Progress, Wait } fro
 import { redact, redactText } from "../../core/model/redact.ts";
 import { fromBase64 } from "../../protocol/base64.ts";
 import { decodePacket } from "../../protocol/codec.ts";
+import { detailsToJson } from "../../protocol/request-json.ts";
 
 type View = Readonly<Record<string, unknown>>;
 
@@ -47,7 +48,23 @@ function submissionView(job: Job): View {
 }
 
 export function jobDetail(job: Job, input: unknown, result: unknown): View {
-  return { ...jobView(job), input, result, history: job.history.map(historyView) };
+  const history = job.history.map(historyView);
+  return { ...jobView(job), input, result, history, ...requestDetailsView(job), ...resultDetailsView(job) };
+}
+
+function requestDetailsView({ details }: Job): View {
+  return details === undefined ? {} : (redact(detailsToJson(details)) as View);
+}
+
+function resultDetailsView({ resultDetails }: Job): View {
+  if (resultDetails === undefined) return {};
+  const { executionMs, errorCode, errorCodeEnum, artifactPtrs } = resultDetails;
+  return {
+    ...(executionMs === undefined ? {} : { execution_ms: executionMs }),
+    ...(errorCode === undefined ? {} : { error_code: redactText(errorCode) }),
+    ...(errorCodeEnum === undefined ? {} : { error_code_enum: String(errorCodeEnum).toUpperCase() }),
+    ...(artifactPtrs === undefined ? {} : { artifact_ptrs: artifactPtrs }),
+  };
 }
 
 /** A job that awaits approval, with everything that the approval covers. */
@@ -67,6 +84,7 @@ export function pendingApprovalView(job: Job, input: unknown): View {
     expires_at: approval ? iso(approval.expiresMs) : null,
     by_submitter: approval?.bySubmitter ?? false,
     input,
+    ...requestDetailsView(job),
   };
 }
 

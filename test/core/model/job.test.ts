@@ -38,6 +38,8 @@ const WHOLE: Required<Job> = {
   progress: { percent: 1, message: null, atMs: 1 },
   failures: 1,
   step: { runId: "r", stepId: "s", kind: "worker" },
+  details: { memoryId: "m" },
+  resultDetails: { executionMs: 1 },
 };
 
 describe("a transition", () => {

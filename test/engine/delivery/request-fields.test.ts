@@ -1,0 +1,77 @@
+import { expect, test } from "vitest";
+import { jobDetail } from "../../../src/gateway/views/job-views.ts";
+import type { Packet, PacketBody } from "../../../src/protocol/packet.ts";
+import { RESULT, SUBMIT } from "../../../src/protocol/subjects.ts";
+import type { WorkItem } from "../../../src/worker/worker.ts";
+import { Harness } from "../harness.ts";
+
+const DETAILS = {
+  adapterId: "gpt",
+  env: { LOCALE: "de" },
+  parentJobId: "p",
+  workflowId: "wf",
+  stepIndex: 3,
+  memoryId: "repo:a/b",
+  contextHints: { maxInputTokens: 9, allowRetrieval: true, tags: ["x"] },
+  budget: { maxTotalTokens: 100, deadlineMs: 5_000 },
+  compensation: { topic: "undo", env: { camelCase: "kept" } },
+};
+
+const packetOf = (body: PacketBody): Packet => ({ traceId: "", senderId: "client", createdAtMs: 1, body });
+
+test("a request's optional fields reach the worker, and a result's optional fields reach the job", async () => {
+  const harness = new Harness();
+  const { engine } = await harness.control("c1");
+  const { bus } = engine.world;
+  const received: PacketBody[] = [];
+  await harness.run(bus.serve("job.t", ({ body }) => received.push(body)));
+  const request = { kind: "job_request", jobId: "j", topic: "t", input: 1, ...DETAILS } as const;
+  await harness.run(bus.publish({ id: "m1", subject: SUBMIT, packet: packetOf(request) }));
+  await harness.pass(100);
+  expect(received).toMatchObject([{ jobId: "j", ...DETAILS }]);
+  const { createdMs, deadlineMs } = await harness.job("j");
+  expect(deadlineMs - createdMs).toBe(5_000);
+  const result = {
+    kind: "job_result",
+    jobId: "j",
+    workerId: "w",
+    status: "succeeded",
+    executionMs: 12,
+    errorCode: "none",
+    errorCodeEnum: 1_234,
+    artifactPtrs: ["s3://bucket/a"],
+  } as const;
+  await harness.run(bus.publish({ id: "m2", subject: RESULT, packet: packetOf(result) }));
+  await harness.pass(100);
+  expect(jobDetail(await harness.job("j"), 1, null)).toMatchObject({
+    state: "SUCCEEDED",
+    adapter_id: "gpt",
+    env: { LOCALE: "de" },
+    parent_job_id: "p",
+    workflow_id: "wf",
+    step_index: 3,
+    memory_id: "repo:a/b",
+    context_hints: { max_input_tokens: 9, allow_retrieval: true, tags: ["x"] },
+    budget: { max_total_tokens: 100, deadline_ms: 5_000 },
+    compensation: { topic: "undo", env: { camelCase: "kept" } },
+    execution_ms: 12,
+    error_code: "none",
+    error_code_enum: "1234",
+    artifact_ptrs: ["s3://bucket/a"],
+  });
+});
+
+test("a worker of the SDK gets the optional fields, and a job without any has none", async () => {
+  const harness = new Harness();
+  const { engine } = await harness.control("c1");
+  const seen: WorkItem["details"][] = [];
+  await harness.worker("w", ["t"], async ({ details }) => {
+    seen.push(details);
+  });
+  await harness.admit(engine, { topic: "t", jobId: "a", details: DETAILS });
+  await harness.pass(1_000);
+  await harness.admit(engine, { topic: "t", jobId: "b" });
+  await harness.pass(1_000);
+  expect(seen).toEqual([DETAILS, {}]);
+  expect(await harness.job("b")).not.toHaveProperty("details");
+});
