@@ -73,8 +73,16 @@ test("is valid exposition format: help and type once, before the samples", async
       seen.add(`${kind} ${name}`);
       continue;
     }
-    expect(line).toMatch(/^[a-z_]+(\{([a-z_]+="(\\["\\n]|[^"\\\n])*",?)*\})? [-+.0-9eInfNa]+$/);
+    const [, sample = ""] =
+      /^([a-z_]+)(?:\{(?:[a-z_]+="(?:\\["\\n]|[^"\\\n])*",?)*\})? (?:[-+]?[0-9.]+(?:e[-+]?\d+)?|[-+]?Inf|NaN)$/.exec(
+        line,
+      ) ?? [];
+    const family = seen.has(`TYPE ${sample}`) ? sample : sample.replace(/_(bucket|sum|count)$/, "");
+    expect([...seen].slice(-2), line).toEqual([`HELP ${family}`, `TYPE ${family}`]);
   }
+  const labels = 'tenant="a\\"b\\\\c\\nd",endpoint="/api/v1/jobs"';
+  expect(lines).toContain(`cordum_admission_wait_seconds_sum{${labels}} 0.2`);
+  expect(lines).toContain(`cordum_admission_wait_seconds_count{${labels}} 1`);
   for (const name of Object.keys(METRICS)) expect(seen.has(`TYPE ${name}`), name).toBe(true);
 });
 

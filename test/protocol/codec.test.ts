@@ -149,8 +149,17 @@ describe("frames", () => {
   });
 
   it("are distinguishable from packets", () => {
-    fc.assert(fc.property(anyPacket, (packet) => !isFrame(encodePacket(packet))));
-    expect(() => decodePacket(encodeFrame([{ id: "a", bytes: encodePacket(request()) }]))).toThrow(MalformedError);
+    fc.assert(
+      fc.property(anyPacket, fc.array(item, { minLength: 1, maxLength: 5 }), (packet, items) => {
+        const bytes = encodePacket(packet);
+        expect(isFrame(bytes)).toBe(false);
+        expect(() => decodeFrame(bytes)).toThrow("not a frame");
+        const frame = encodeFrame([...items, { id: "packet", bytes }]);
+        expect(isFrame(frame)).toBe(true);
+        expect(() => decodePacket(frame)).toThrow(MalformedError);
+      }),
+    );
+    expect(isFrame(new Uint8Array(0))).toBe(false);
   });
 
   it("with a missing or additional byte are rejected as a whole", () => {

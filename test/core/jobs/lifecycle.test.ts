@@ -227,6 +227,30 @@ describe("time", () => {
     expect(expireJob(job, at(job.dueMs))).toMatchObject({ state: "RETRYING", error: { name: "AttemptLost" } });
   });
 
+  test("a lost attempt without retries left ends the job as TIMEOUT, a failed one as FAILED", () => {
+    const constraints = { budgets: { maxRetries: 1 } };
+    const limited = decideSafety(fresh(), { ...allow, effect: "allow_with_constraints", constraints }, at(1));
+    const first = dispatchJob(limited, at(2));
+    const retried = expireJob(first, at(first.dueMs)) as Job;
+    expect(retried).toMatchObject({ state: "RETRYING", failures: 1 });
+    const last = dispatchJob(resumeJob(retried, at(retried.dueMs)), at(retried.dueMs));
+    const lost = expireJob(last, at(last.dueMs)) as Job;
+    expect(lost).toMatchObject({ state: "TIMEOUT", failures: 2, attempt: 2, error: { name: "AttemptLost" } });
+    expect(deadLetterOf(lost)).toMatchObject({ reason: "timeout" });
+    expect(applyResult(last, failed, null, at(last.dueMs))).toMatchObject({ state: "FAILED", failures: 2 });
+  });
+
+  test("a redriven job has the times of a new one", () => {
+    const ended = expireJob(scheduled(), at(scheduled().deadlineMs)) as Job;
+    const nowMs = 5_000_000;
+    const { deadlineMs, dueMs } = fresh(nowMs);
+    expect(redriveJob(ended, "alice", at(nowMs))).toMatchObject({ state: "PENDING", deadlineMs, dueMs });
+    expect(dueMs).toBe(nowMs + settings.dispatch.deadlineMs);
+    const short = { ...settings, job: { ...settings.job, deadlineMs: 1_000 } };
+    const soon = redriveJob(ended, "alice", { ...at(nowMs), settings: short });
+    expect(soon).toMatchObject({ deadlineMs: nowMs + 1_000, dueMs: nowMs + 1_000 });
+  });
+
   test("L39: a job past its deadline ends as TIMEOUT with a dead letter", () => {
     const job = expireJob(scheduled(), at(scheduled().deadlineMs)) as Job;
     expect(deadLetterOf(job)).toMatchObject({ reason: "timeout" });

@@ -23,11 +23,39 @@ describe("a submission", () => {
     expect(checkSubmission({ topic }).kind).toBe("bad");
   });
 
-  test("bounds labels and strings", () => {
-    const labels = Object.fromEntries(Array.from({ length: 65 }, (_, index) => [`k${index}`, "v"]));
-    expect(checkSubmission({ topic: "a", labels }).kind).toBe("bad");
-    expect(checkSubmission({ topic: "a", idempotencyKey: "x".repeat(257) }).kind).toBe("bad");
-    expect(checkSubmission({ topic: "a", idempotencyKey: "" }).kind).toBe("bad");
+  const texts = (count: number) => Array.from({ length: count }, (_, index) => `k${index}`);
+  const limits: readonly { field: string; good: unknown; bad: unknown }[] = [
+    ...["riskTags", "requires"].flatMap((field) => [
+      { field, good: texts(64), bad: texts(65) },
+      { field, good: ["x".repeat(256)], bad: ["x".repeat(257)] },
+      { field, good: ["a", "1"], bad: ["a", 1] },
+      { field, good: ["1"], bad: [1, 2] },
+      { field, good: [], bad: "a" },
+    ]),
+    {
+      field: "labels",
+      good: Object.fromEntries(texts(64).map((key) => [key, "v"])),
+      bad: Object.fromEntries(texts(65).map((key) => [key, "v"])),
+    },
+    { field: "labels", good: { a: "x".repeat(256) }, bad: { a: "x".repeat(257) } },
+    { field: "labels", good: { ["x".repeat(256)]: "a" }, bad: { ["x".repeat(257)]: "a" } },
+    { field: "labels", good: { a: "1" }, bad: { a: 1 } },
+    { field: "labels", good: {}, bad: ["a"] },
+    { field: "idempotencyKey", good: "x".repeat(256), bad: "x".repeat(257) },
+    { field: "idempotencyKey", good: "x", bad: "" },
+    ...["org", "jobId", "traceId", "capability", "actorId", "packId", "submittedBy"].flatMap((field) => [
+      { field, good: "x".repeat(256), bad: "x".repeat(257) },
+      { field, good: "a.b:c@d-e_1", bad: "a b" },
+      { field, good: "x", bad: "" },
+    ]),
+    { field: "topic", good: "x".repeat(128), bad: "x".repeat(129) },
+    { field: "actorType", good: "human", bad: "robot" },
+  ];
+
+  test.each(limits)("accepts $field $good and refuses $bad", ({ field, good: accepted, bad }) => {
+    expect(good({ topic: "a", [field]: accepted })).toMatchObject({ [field]: accepted });
+    const refused = checkSubmission({ topic: "a", [field]: bad });
+    expect(refused.kind === "bad" && refused.problems).toEqual([expect.any(String)]);
   });
 });
 

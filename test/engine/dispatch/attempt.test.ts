@@ -62,6 +62,8 @@ describe("isolation of jobs", () => {
     const { engine } = await harness.control("c1");
     await harness.admit(engine, { topic: "t", jobId: "j1", input: { a: 1 } });
     expect((await harness.admit(engine, { topic: "t", jobId: "j1", input: { a: 1 } })).kind).toBe("replayed");
+    expect((await harness.admit(engine, { topic: "job.t", jobId: "j1", input: { a: 1 } })).kind).toBe("replayed");
+    expect((await harness.admit(engine, { topic: "u", jobId: "j1", input: { a: 1 } })).kind).toBe("conflict");
     expect((await harness.admit(engine, { topic: "t", jobId: "j1", input: { a: 2 } })).kind).toBe("conflict");
   });
 

@@ -4,6 +4,8 @@ import { JOBS } from "../../../src/core/model/job.ts";
 import type { Decision } from "../../../src/core/policy/decision.ts";
 import type { Engine } from "../../../src/engine/engine.ts";
 import { explain } from "../../../src/engine/observe/explain-job.ts";
+import { openFailOpen } from "../../../src/engine/safety/fail-open.ts";
+import { put } from "../../../src/ports/store.ts";
 import { RESULT } from "../../../src/protocol/subjects.ts";
 import { Harness, idOf } from "../harness.ts";
 
@@ -43,6 +45,33 @@ describe("reason of a waiting job", () => {
     expect(explanation.wait).toMatchObject({ reason: "safety_unavailable", setBy: "full:1s:30s" });
     expect(explanation.wait?.untilMs).toBeGreaterThanOrEqual(engine.world.clock.now());
     expect(explanation.sentence).toContain("connection refused");
+  });
+
+  test("names the fail-open lease that is open for the tenant", async () => {
+    const harness = new Harness();
+    harness.kernel.health = "refuses";
+    const { engine } = await harness.control("c1", "remote");
+    const needed: Decision = { effect: "require_approval", ruleId: "r", reason: "look", snapshot: "s" };
+    const jobId = idOf(await harness.admit(engine, { topic: "t" }));
+    await harness.pass(20_000);
+    expect((await explainJob(harness, engine, jobId)).around.failOpen).toBeNull();
+    // A job that needs an approval waits under the lease, too.
+    const found = await harness.run(engine.world.store.load(JOBS, jobId));
+    if (!found) throw new Error("no job");
+    await harness.run(
+      engine.commit({ org: "default", puts: [put(JOBS, jobId, found, { ...found.value, safety: needed })] }),
+    );
+    const request = { scope: "default", reason: "upgrade", by: "ann", forMs: 600_000 };
+    const opened = await harness.run(openFailOpen(engine, request));
+    if (opened.kind !== "opened") throw new Error(opened.kind);
+    await harness.pass(20_000);
+    const { explanation, around } = await explainJob(harness, engine, jobId);
+    expect(explanation.wait?.reason).toBe("safety_unavailable");
+    expect(around.failOpen).toEqual({ id: opened.lease.id, endsMs: opened.lease.endsMs });
+    expect(explanation.sentence).toContain(`fail-open lease \`${opened.lease.id}\` ends in 10 min`);
+    const other = idOf(await harness.admit(engine, { topic: "t", org: "other" }));
+    const ofOther = await harness.run(explain(engine, { org: "other", jobId: other, isForAll: false }));
+    expect(ofOther).toMatchObject({ kind: "explained", around: { failOpen: null } });
   });
 
   test("is not available for another tenant's job", async () => {

@@ -5,6 +5,7 @@ import { RUNS, RUNS_GROUP, type Run } from "../../../src/core/model/run.ts";
 import { cancelRun, pauseRun, resumeRun } from "../../../src/engine/runs/control-run.ts";
 import { runLockKey } from "../../../src/engine/runs/run-lock.ts";
 import { approve } from "../../../src/engine/safety/approve-job.ts";
+import { auditLines } from "../audit/audit-lines.ts";
 import { RunHarness } from "../run-harness.ts";
 
 const range = (count: number) => ({ items: Array.from({ length: count }, (_, index) => index) });
@@ -167,6 +168,10 @@ describe("ending a run with many open children", () => {
   });
 });
 
+const MOVED = { kind: "moved", state: "PAUSED" };
+const ALREADY = { kind: "already", state: "PAUSED" };
+const ENDED = { kind: "ended", state: "CANCELLED" };
+
 test("concurrent pause and cancel requests each report the resulting state", async () => {
   const harness = new RunHarness();
   const engines = [(await harness.control("c1")).engine, (await harness.control("c2")).engine] as const;
@@ -178,10 +183,14 @@ test("concurrent pause and cancel requests each report the resulting state", asy
   );
   expect(harness.runOf(id).state).toBe("CANCELLED");
   for (const [at, outcome] of outcomes.entries()) {
-    if (requests[at] === cancelRun) expect(outcome).toMatchObject({ state: "CANCELLED" });
+    if (requests[at] === cancelRun) expect([{ ...ENDED, kind: "moved" }, ENDED]).toContainEqual(outcome);
     // A pause after the end changes nothing.
-    else expect(outcome).toEqual({ kind: outcome.kind, state: outcome.kind === "ended" ? "CANCELLED" : "PAUSED" });
+    else expect([MOVED, ALREADY, ENDED]).toContainEqual(outcome);
   }
+  expect(outcomes.filter(({ kind }, at) => requests[at] === cancelRun && kind === "moved")).not.toEqual([]);
+  const paused = outcomes.filter(({ kind }, at) => requests[at] === pauseRun && kind === "moved");
+  const audited = await auditLines(harness, engines[0], "run");
+  expect(audited.filter((line) => line === "bob pause")).toHaveLength(paused.length);
   const events = harness.runOf(id).lines.map(({ event }) => event);
   expect(events.filter((event) => event === "run_cancelled")).toHaveLength(1);
 });

@@ -25,6 +25,19 @@ async function open(
 
 const jobs = (harness: Harness): readonly Job[] => [...harness.sim.net.store.rows(JOBS)].map(({ value }) => value);
 
+test("the reason has at most 500 characters, and the duration has limits", async () => {
+  const harness = new Harness();
+  const { engine } = await harness.control("c1");
+  const { min, max } = FAIL_OPEN_MS;
+  const request = (change: Partial<typeof LEASE_REQUEST>) =>
+    harness.run(openFailOpen(engine, { ...LEASE_REQUEST, ...change }));
+  for (const good of [{ reason: "x".repeat(500) }, { reason: "x" }, { forMs: min }, { forMs: max }])
+    expect(await request(good), JSON.stringify(good)).toMatchObject({ kind: "opened" });
+  const bad = [{ reason: "x".repeat(501) }, { reason: " " }, { forMs: min - 1 }, { forMs: max + 1 }, { by: " " }];
+  for (const one of [...bad, { scope: "" }])
+    expect(await request(one), JSON.stringify(one)).toMatchObject({ kind: "bad" });
+});
+
 describe("under a fail-open lease", () => {
   test("L33: jobs run without a verdict and are labelled, counted, audited and listed for review", async () => {
     const harness = new Harness();

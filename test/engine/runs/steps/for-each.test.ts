@@ -220,3 +220,34 @@ describe("a `parallel` with `for_each`", () => {
     expect(harness.states(id)).toEqual({ all: "TIMEOUT", one: "SUCCEEDED", ask: "CANCELLED" });
   });
 });
+
+describe("a child that the policy denies", () => {
+  const flow = (failure: string) => ({
+    id: "mixed",
+    steps: { each: echo("${item}", { for_each: "${input}", failure, topic: "demo.none" }) },
+  });
+
+  test.each([
+    { failure: "fail_fast", siblings: "CANCELLED", counts: { failed: 1, cancelled: 2 } },
+    { failure: "wait_all", siblings: "DISPATCHED", counts: { failed: 1, open: 2 } },
+  ])("is written as DENIED beside allowed siblings: $failure", async ({ failure, siblings, counts }) => {
+    const { harness, engine } = await open();
+    const { decide } = harness.kernel;
+    // The second child is denied in the commit that creates all three.
+    let checks = 0;
+    Object.assign(harness.kernel, {
+      decide: (request: Parameters<typeof decide>[0]) =>
+        checks++ === 1 ? { effect: "deny", ruleId: "r", reason: "not this one", snapshot: "s" } : decide(request),
+    });
+    await harness.apply(engine, flow(failure));
+    const id = await harness.started(engine, "mixed", { input: ["a", "b", "c"] });
+    expect(harness.runOf(id).steps.each?.fan).toMatchObject(counts);
+    const jobs = await Promise.all([0, 1, 2].map((at) => harness.job(`${id}:each.${at}@1`).catch(() => null)));
+    expect(jobs[1]).toMatchObject({ state: "DENIED", error: { message: "not this one" } });
+    // Siblings that the same commit stops are never created.
+    for (const sibling of [jobs[0], jobs[2]]) {
+      if (siblings === "CANCELLED") expect(sibling).toBeNull();
+      else expect(sibling).toMatchObject({ state: siblings });
+    }
+  });
+});
