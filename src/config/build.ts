@@ -19,6 +19,15 @@ export interface ProcessSettings {
   readonly bodyBytesMax: number;
   /** Per caller. */
   readonly ratePerS: number;
+  readonly connections: {
+    readonly max: number;
+    readonly perAddressMax: number;
+    readonly headersMs: number;
+    readonly requestMs: number;
+    readonly keepAliveMs: number;
+    readonly responseMs: number;
+  };
+  readonly shutdownGraceMs: number;
   readonly natsUrl: string | null;
   readonly redisUrl: string | null;
   readonly policyFile: string | null;
@@ -49,6 +58,15 @@ export function processSettings(values: Values): ProcessSettings {
     port: whole(values, "http.port"),
     bodyBytesMax: whole(values, "http.body_bytes_max"),
     ratePerS: whole(values, "http.rate_per_s"),
+    connections: {
+      max: whole(values, "http.connections_max"),
+      perAddressMax: whole(values, "http.connections_per_address_max"),
+      headersMs: whole(values, "http.headers_timeout_ms"),
+      requestMs: whole(values, "http.request_timeout_ms"),
+      keepAliveMs: whole(values, "http.keep_alive_timeout_ms"),
+      responseMs: whole(values, "http.response_timeout_ms"),
+    },
+    shutdownGraceMs: whole(values, "http.shutdown_grace_ms"),
     natsUrl: textOrNull(values, "nats.url"),
     redisUrl: textOrNull(values, "redis.url"),
     policyFile: textOrNull(values, "policy.file"),

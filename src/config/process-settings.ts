@@ -1,4 +1,4 @@
-import { count, type Setting } from "./setting.ts";
+import { count, HOUR_MS, ms, type Setting } from "./setting.ts";
 
 export const PROCESS_SETTINGS = [
   {
@@ -42,6 +42,48 @@ export const PROCESS_SETTINGS = [
     type: count("requests", 1, 1_000_000),
     default: 2_000,
     help: "Requests per second and caller, with a burst of twice as many; more are rejected with 429.",
+  },
+  {
+    name: "http.connections_max",
+    type: count("connections", 1, 1_000_000),
+    default: 10_000,
+    help: "Open connections; at the limit a new one replaces the one without a request for the longest time. A small reserve serves health checks.",
+  },
+  {
+    name: "http.connections_per_address_max",
+    type: count("connections", 1, 1_000_000),
+    default: 2_000,
+    help: "Open connections per client address; raise it behind a proxy, whose clients share its address.",
+  },
+  {
+    name: "http.headers_timeout_ms",
+    type: ms(10, HOUR_MS),
+    default: 10_000,
+    help: "Time in which the headers of a request must arrive; after it the request is rejected with 408.",
+  },
+  {
+    name: "http.request_timeout_ms",
+    type: ms(10, HOUR_MS),
+    default: 30_000,
+    help: "Time in which a whole request must arrive; after it the request is rejected with 408.",
+  },
+  {
+    name: "http.keep_alive_timeout_ms",
+    type: ms(10, HOUR_MS),
+    default: 72_000,
+    help: "How long a connection stays open without a request; behind a proxy, longer than the proxy keeps idle connections.",
+  },
+  {
+    name: "http.response_timeout_ms",
+    type: ms(10, HOUR_MS),
+    default: 60_000,
+    help: "Time in which a client must read a response, and after which a stream whose client reads nothing is closed.",
+  },
+  {
+    name: "http.shutdown_grace_ms",
+    type: ms(0, 600_000),
+    default: 1_000,
+    help: "How long a stopping process reports not ready and still serves requests; behind a load balancer, longer than it needs to notice.",
   },
   {
     name: "nats.url",

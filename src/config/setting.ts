@@ -40,7 +40,8 @@ export type Unit =
   | "checks"
   | "port"
   | "turns"
-  | "requests";
+  | "requests"
+  | "connections";
 
 export const MINUTE_MS = 60_000;
 export const HOUR_MS = 60 * MINUTE_MS;

@@ -11,7 +11,6 @@ export function documentRoute(routes: readonly Route[], version: string): Route 
     path: "/api/v1/openapi.json",
     summary: "Get this OpenAPI document",
     access: "open",
-    servedWhileDraining: true,
     handle: async () => ok(document),
   };
   const document = openapiDocument([...routes, route], version);

@@ -74,8 +74,8 @@ export class RequestPipeline {
   }
 
   async #admit(route: Route, { headers, ip }: FastifyRequest): Promise<Caller> {
-    const { isDraining, auth, engine } = this.#gateway;
-    if (isDraining() && !route.servedWhileDraining) {
+    const { isClosing, auth, engine } = this.#gateway;
+    if (isClosing() && !route.isHealth) {
       throw new Problem("shutting_down", "send the request again; another process or the restarted one will serve it");
     }
     if (route.access === "open") return { principal: ANONYMOUS, org: ANONYMOUS.org };

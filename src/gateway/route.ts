@@ -25,7 +25,8 @@ export interface Route {
   readonly response?: TSchema;
   /** Error code of a failed validation; `invalid_request` by default. */
   readonly invalidCode?: ErrorCode;
-  readonly servedWhileDraining?: true;
+  /** Also served while the process shuts down, and on the connections reserved for health checks. */
+  readonly isHealth?: true;
   /** A long poll or a stream: limited in number, and aborted (`signal`) on shutdown. */
   readonly longLived?: true;
   /** The response covers all tenants: requires a key of tenant `*`. */
@@ -57,8 +58,10 @@ export interface Gateway {
   readonly startedMs: number;
   readonly auth: KeyAuthenticator;
   readonly decisions: DecisionWaiter;
-  /** True once shutdown has begun. */
+  /** True once shutdown has begun: the process is not ready, but still serves requests. */
   isDraining(): boolean;
+  /** True after the grace period of the shutdown: new requests are rejected. */
+  isClosing(): boolean;
 }
 
 export interface SweeperStatus {

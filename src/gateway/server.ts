@@ -2,10 +2,13 @@
  * The HTTP server.
  *
  * 1. It binds to a non-loopback address only if an API key exists.
- * 2. `stop` rejects new requests, aborts streams and long polls, waits for other requests, then resolves.
- * 3. Bodies, headers, URLs, request rates, streams and connections are limited.
+ * 2. `stop` reports not ready and serves requests for the grace period, each with `connection: close`. Then it rejects new
+ *    requests, aborts streams and long polls, waits for other requests, and resolves.
+ * 3. Bodies, headers, URLs, request rates, streams and connections are limited, and every connection state has a timeout
+ *    (`server-connections.ts`).
  */
 import type { Socket } from "node:net";
+import { setTimeout as delay, setImmediate as nextTurn } from "node:timers/promises";
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify";
 import { isLoopback } from "../core/model/loopback.ts";
 import { nearestName } from "../core/model/suggestion.ts";
@@ -35,6 +38,7 @@ import { TRACE_ROUTES } from "./routes/traces.ts";
 import { WORKER_ROUTES } from "./routes/worker-leases.ts";
 import { WORKERS_ROUTES } from "./routes/workers.ts";
 import { WORKFLOW_ROUTES } from "./routes/workflows.ts";
+import { ConnectionGuard, type ConnectionLimits, checkingInterval, lingeringClose } from "./server-connections.ts";
 import { handleUpgrades } from "./server-websocket.ts";
 import { STATUS_PAGE_ROUTES } from "./status-page/page.ts";
 
@@ -72,23 +76,35 @@ export interface GatewayServer {
 export interface GatewayLimits {
   readonly bodyBytesMax: number;
   /** Per caller. */
-  readonly ratePerS?: number;
+  readonly ratePerS: number;
+  readonly connections: ConnectionLimits;
+  /** How long `stop` serves requests before it closes connections. */
+  readonly shutdownGraceMs: number;
 }
 
 export function openGateway(
-  parts: Omit<Gateway, "isDraining" | "startedMs" | "auth" | "decisions">,
+  parts: Omit<Gateway, "isDraining" | "isClosing" | "startedMs" | "auth" | "decisions">,
   limits: GatewayLimits,
   routes: readonly Route[] = ROUTES,
 ): GatewayServer {
   let draining = false;
+  let closing = false;
   const { engine, info } = parts;
   const auth = new KeyAuthenticator(engine);
   const decisions = new DecisionWaiter(engine);
   const startedMs = engine.world.clock.now();
-  const gateway: Gateway = { ...parts, auth, decisions, startedMs, isDraining: () => draining };
-  const pipeline = new RequestPipeline(gateway, limits.ratePerS ?? RATE_PER_S);
+  const gateway: Gateway = {
+    ...parts,
+    auth,
+    decisions,
+    startedMs,
+    isDraining: () => draining,
+    isClosing: () => closing,
+  };
+  const pipeline = new RequestPipeline(gateway, limits.ratePerS);
   const all = [...routes, documentRoute(routes, info.version)];
   const app = newApp(gateway, limits, all);
+  const connections = guardConnections(app, limits.connections, all);
   // A kept-alive connection would block `stop` until its next request.
   app.addHook("onSend", async (_, reply) => {
     if (draining) reply.header("connection", "close");
@@ -103,7 +119,13 @@ export function openGateway(
     },
     async stop() {
       draining = true;
+      if (app.server.listening) await delay(limits.shutdownGraceMs);
+      closing = true;
       pipeline.abortLongLived();
+      // Requests that have arrived are read and answered before their connections are closed.
+      await nextTurn();
+      await nextTurn();
+      await connections.closeIdle();
       await app.close();
     },
   };
@@ -121,20 +143,49 @@ export class InsecureBindError extends Error {
   }
 }
 
-function newApp(gateway: Gateway, { bodyBytesMax }: GatewayLimits, routes: readonly Route[]): FastifyInstance {
+/** Connections of the reserve serve health routes only; all others are told to come back. */
+function guardConnections(app: FastifyInstance, limits: ConnectionLimits, routes: readonly Route[]): ConnectionGuard {
+  const guard = new ConnectionGuard(app.server, limits);
+  const health = new Set(routes.filter(({ isHealth }) => isHealth).map(({ path }) => path));
+  app.decorateRequest("isAnswered", false);
+  app.addHook("onRequest", async ({ raw: { socket }, routeOptions }, reply) => {
+    guard.started(socket);
+    if (!guard.isReserved(socket)) return;
+    reply.header("connection", "close");
+    if (health.has(routeOptions.url ?? "")) return;
+    throw new Problem("too_many_connections", "close idle connections, or send the request to another process");
+  });
+  app.addHook("onSend", async (request) => {
+    if (request.isAnswered) return;
+    request.isAnswered = true;
+    guard.answered(request.raw.socket);
+  });
+  app.addHook("onResponse", async ({ raw: { socket } }) => guard.sent(socket));
+  return guard;
+}
+
+declare module "fastify" {
+  interface FastifyRequest {
+    isAnswered: boolean;
+  }
+}
+
+function newApp(
+  gateway: Gateway,
+  { bodyBytesMax, connections }: GatewayLimits,
+  routes: readonly Route[],
+): FastifyInstance {
   const { log, random } = gateway.engine.world;
   const app = fastify({
     bodyLimit: bodyBytesMax,
-    requestTimeout: REQUEST_MS_MAX,
     forceCloseConnections: "idle",
     return503OnClosing: false,
     exposeHeadRoutes: false,
     routerOptions: { maxParamLength: ID_LENGTH_MAX },
-    http: { maxHeaderSize: HEADER_BYTES_MAX },
+    http: { maxHeaderSize: HEADER_BYTES_MAX, connectionsCheckingInterval: checkingInterval(connections) },
     genReqId: ({ headers }) => requestId(headers["x-request-id"], random),
     clientErrorHandler: rejectUnparsable,
   });
-  app.server.maxConnections = CONNECTIONS_MAX;
   app.decorateRequest("caller", null);
   readBodies(app);
   app.setErrorHandler((error, request, reply) => sendProblem(gateway, error, request, reply));
@@ -225,25 +276,30 @@ const DISCARDED_BYTES_MAX = 64 * 1024 * 1024;
 /** Answers what the HTTP parser rejects. */
 function rejectUnparsable(error: Error & { readonly code?: string }, socket: Socket): void {
   if (error.code === "ECONNRESET" || !socket.writable) return void socket.destroy();
-  const isLarge = error.code === "HPE_HEADER_OVERFLOW";
-  const problem = isLarge
-    ? new Problem("headers_too_large", `the limit is ${HEADER_BYTES_MAX} bytes`)
-    : new Problem("invalid_request", "malformed HTTP request");
-  const { status, body } = problemResponse(problem, () => 0);
+  const { status, body } = problemResponse(unparsable(error.code), Math.random);
   const text = JSON.stringify(body);
   const head = `HTTP/1.1 ${status} Refused\r\ncontent-type: ${PROBLEM_CONTENT_TYPE}\r\nconnection: close`;
-  socket.end(`${head}\r\ncontent-length: ${Buffer.byteLength(text)}\r\n\r\n${text}`);
+  socket.write(`${head}\r\ncontent-length: ${Buffer.byteLength(text)}\r\n\r\n${text}`);
+  lingeringClose(socket);
+}
+
+function unparsable(code: string | undefined): Problem {
+  switch (code) {
+    case "HPE_HEADER_OVERFLOW":
+      return new Problem("headers_too_large", `the limit is ${HEADER_BYTES_MAX} bytes`);
+    case "ERR_HTTP_REQUEST_TIMEOUT":
+      return new Problem("request_timeout", "the request was not received in time; send it again");
+    default:
+      return new Problem("invalid_request", "malformed HTTP request");
+  }
 }
 
 function requestId(given: string | readonly string[] | undefined, random: Random): string {
   return typeof given === "string" && /^[\w.:-]{1,64}$/.test(given) ? given : random.id();
 }
 
-const REQUEST_MS_MAX = 30_000;
 const ID_LENGTH_MAX = 300;
 const HEADER_BYTES_MAX = 16 * 1024;
 const URL_LENGTH_MAX = 8_192;
-const CONNECTIONS_MAX = 10_000;
-const RATE_PER_S = 2_000;
 /** W3C trace context, version 00. */
 const TRACEPARENT = /^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/;

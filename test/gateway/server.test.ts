@@ -1,3 +1,6 @@
+import { once } from "node:events";
+import { Agent, type IncomingMessage, request } from "node:http";
+import { connect, type Socket } from "node:net";
 import { afterEach, describe, expect, test } from "vitest";
 import { IllegalMove } from "../../src/core/model/job.ts";
 import { isLoopback } from "../../src/core/model/loopback.ts";
@@ -191,9 +194,47 @@ describe("stop", () => {
     const inProgress = fetch(`${url}/api/v1/jobs/some-job`);
     await started;
     const stopped = gateway.server.stop();
-    await expect(fetch(`${url}/api/v1/jobs`)).rejects.toThrow();
+    const refused = await fetch(`${url}/api/v1/jobs`);
+    expect([refused.status, refused.headers.get("connection")]).toEqual([503, "close"]);
     finishLoad();
     expect((await inProgress).status).toBe(404);
+    await stopped;
+    await expect(fetch(`${url}/api/v1/jobs`)).rejects.toThrow();
+  });
+
+  test("reports not ready and serves requests until the grace period ends", async () => {
+    gateway = await openTestGateway({ limits: { shutdownGraceMs: 300 } });
+    const url = new URL(await gateway.server.listen("127.0.0.1", 0));
+    // Connected before the stop, and sends its requests after it.
+    const client = new Agent({ keepAlive: true, maxSockets: 1 });
+    const get = async (path: string) => {
+      const sent = request(new URL(path, url), { agent: client });
+      const [response] = (await once(sent.end(), "response")) as [IncomingMessage];
+      response.resume();
+      return [response.statusCode, response.headers.connection];
+    };
+    expect(await get("/readyz")).toEqual([200, "keep-alive"]);
+    const stopped = gateway.server.stop();
+    expect(await get("/readyz")).toEqual([503, "close"]);
+    expect(await get("/api/v1/jobs")).toEqual([200, "close"]);
+    await stopped;
+    await expect(get("/readyz")).rejects.toThrow("ECONNREFUSED");
+  });
+
+  test("answers requests that have arrived but are not read, without a reset", async () => {
+    gateway = await openTestGateway();
+    const url = new URL(await gateway.server.listen("127.0.0.1", 0));
+    const sockets: Socket[] = [];
+    for (let at = 0; at < 20; at++) {
+      const accepted = once(gateway.app.server, "connection");
+      sockets.push(connect({ host: url.hostname, port: Number(url.port) }));
+      await accepted;
+    }
+    const answers = sockets.map((socket) => once(socket, "data"));
+    // In the buffers of the kernel when the stop begins.
+    for (const socket of sockets) socket.write("GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n");
+    const stopped = gateway.server.stop();
+    for (const [data] of await Promise.all(answers)) expect(String(data)).toMatch(/^HTTP\/1\.1 200 /);
     await stopped;
   });
 });

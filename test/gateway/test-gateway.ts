@@ -12,7 +12,7 @@ import type { Settings } from "../../src/core/settings.ts";
 import { type Engine, openEngine } from "../../src/engine/engine.ts";
 import { startControl } from "../../src/engine/start-control.ts";
 import type { Route, ServerInfo } from "../../src/gateway/route.ts";
-import { type GatewayServer, openGateway } from "../../src/gateway/server.ts";
+import { type GatewayLimits, type GatewayServer, openGateway } from "../../src/gateway/server.ts";
 import type { Log } from "../../src/ports/log.ts";
 import type { Metrics } from "../../src/ports/metrics.ts";
 import { put } from "../../src/ports/store.ts";
@@ -39,6 +39,7 @@ export interface TestGatewayOptions {
   readonly change?: (world: World) => Partial<World>;
   readonly sweptMs?: () => number;
   readonly ratePerS?: number;
+  readonly limits?: Partial<GatewayLimits>;
   readonly info?: Partial<ServerInfo>;
   /** Replaces the log that fills `logged`. */
   readonly log?: Log;
@@ -84,7 +85,7 @@ export async function openTestGateway(options: TestGatewayOptions = {}): Promise
   const defaults = { version: "0.0.0", profile: "default", mode: "embedded", durability, warnings: [] } as const;
   const info: ServerInfo = { ...defaults, ...options.info };
   const sweeper = { sweptMs: options.sweptMs ?? (() => control.sweptMs()) };
-  const limits = { bodyBytesMax: 64 * 1024, ...(options.ratePerS ? { ratePerS: options.ratePerS } : {}) };
+  const limits = { ...TEST_LIMITS, ratePerS: options.ratePerS ?? TEST_LIMITS.ratePerS, ...options.limits };
   const server = openGateway({ engine, sweeper, metrics: prom, info }, limits, options.routes);
   return {
     app: server.app,
@@ -109,6 +110,20 @@ export async function openTestGateway(options: TestGatewayOptions = {}): Promise
     },
   };
 }
+
+export const TEST_LIMITS: GatewayLimits = {
+  bodyBytesMax: 64 * 1024,
+  ratePerS: 2_000,
+  connections: {
+    max: 10_000,
+    perAddressMax: 5_000,
+    headersMs: 10_000,
+    requestMs: 30_000,
+    keepAliveMs: 72_000,
+    responseMs: 60_000,
+  },
+  shutdownGraceMs: 0,
+};
 
 async function createKey(world: World, org: string, role: Role, expiresMs: number | null): Promise<TestKey> {
   const { store, random, clock } = world;

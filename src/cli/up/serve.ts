@@ -194,13 +194,13 @@ async function listen(
   control: SweeperStatus,
   routes: readonly Route[],
 ): Promise<Served> {
-  const { host, bodyBytesMax, ratePerS, profile, safetyAddress, safetyTrust } = config.process;
+  const { host, profile, safetyAddress, safetyTrust } = config.process;
   const kernel = {
     safety_address: safetyAddress ?? "",
     safety_line: safetyTrust.ca === null ? "plain" : "tls",
   } as const;
   const about: ServerInfo = { version, profile, ...facts, ...(safetyAddress && kernel) };
-  const gateway = openGateway({ engine, sweeper: control, metrics, info: about }, { bodyBytesMax, ratePerS }, routes);
+  const gateway = openGateway({ engine, sweeper: control, metrics, info: about }, config.process, routes);
   stops.add(() => gateway.stop());
   return { url: await gateway.listen(host, port), about };
 }

@@ -37,6 +37,7 @@ export const ERRORS = {
   remediation_not_found: { status: 404, retryable: false, title: "remediation not found" },
   worker_not_found: { status: 404, retryable: false, title: "worker not found" },
   pool_not_found: { status: 404, retryable: false, title: "worker pool not found" },
+  request_timeout: { status: 408, retryable: false, title: "request not received in time" },
   lease_lost: { status: 409, retryable: false, title: "job lease lost" },
   not_waiting: { status: 409, retryable: false, title: "job is not awaiting approval" },
   approval_void: { status: 409, retryable: false, title: "job or policy changed since the approval request" },
@@ -72,6 +73,7 @@ export const ERRORS = {
   gate_unavailable: { status: 503, retryable: true, title: "admission lock busy" },
   lock_busy: { status: 503, retryable: true, title: "run lock busy" },
   store_unavailable: { status: 503, retryable: true, title: "store unavailable" },
+  too_many_connections: { status: 503, retryable: true, title: "connection limit reached" },
   shutting_down: { status: 503, retryable: true, title: "server is shutting down" },
   not_ready: { status: 503, retryable: true, title: "server is not ready" },
 } as const satisfies Record<string, ErrorSpec>;

@@ -5,6 +5,7 @@
  * 2. A slow reader is disconnected once its buffer exceeds a limit.
  * 3. The stream ends when the key of its reader expires or is revoked (`request-pipeline.ts`).
  * 4. Heartbeats keep idle connections and the proxies between open.
+ * 5. A stream ends after `STREAM_MS_MAX`: server-sent events have no sign of life from their reader.
  */
 import { Type } from "typebox";
 import { EVERY_ORG } from "../../core/model/api-key.ts";
@@ -69,12 +70,13 @@ interface Filter {
 }
 
 function sendEvents(engine: Engine, sink: EventSink, signal: AbortSignal, filter: Filter): void {
-  const { clock } = engine.world;
+  const { clock, random } = engine.world;
   let stopHeartbeat = () => {};
   const end = (reason: string) => {
     stopJobs();
     stopRuns();
     stopHeartbeat();
+    stopLifetime();
     signal.removeEventListener("abort", onAbort);
     sink.end(reason);
     // A client that has stopped reading never receives the end, and would block shutdown.
@@ -98,6 +100,8 @@ function sendEvents(engine: Engine, sink: EventSink, signal: AbortSignal, filter
     if (filter.run(update)) write(() => sink.event("run", runData(update)));
   });
   signal.addEventListener("abort", onAbort, { once: true });
+  // Jittered, so that clients that connected together do not reconnect together.
+  const stopLifetime = clock.after(STREAM_MS_MAX * (1 - random.next() / 10), () => end(RECONNECT));
   scheduleHeartbeat();
 }
 
@@ -113,7 +117,9 @@ function runData({ runId, org, workflowId, state, atMs }: RunUpdate): string {
 /** Reasons are also sent in WebSocket close frames, which hold at most 123 bytes. */
 const KEY_ENDED = "the API key has expired or was revoked; ask an administrator for a new key";
 const SHUTTING_DOWN = "the server is shutting down; reconnect";
+const RECONNECT = "the stream has reached its maximum duration; reconnect";
 const TOO_SLOW = "dropped: the client reads too slowly; read faster or narrow the filter";
 const HEARTBEAT_MS = 15_000;
+const STREAM_MS_MAX = 3_600_000;
 const BUFFERED_BYTES_MAX = 256 * 1024;
 const END_MS_MAX = 1_000;

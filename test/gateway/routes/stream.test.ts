@@ -32,7 +32,7 @@ async function openStream(query: Readonly<Record<string, string>> = {}, principa
     return () => runListeners.delete(listener);
   };
   const engine = {
-    world: { clock: { now: () => 0, after } },
+    world: { clock: { now: () => 0, after }, random: { next: () => 0 } },
     events: { subscribe, subscribeRuns },
   };
   const request = { org: "acme", principal, headers: {}, query, signal: connection.signal };
@@ -120,8 +120,15 @@ describe("stream", () => {
 
   test("sends heartbeats", async () => {
     const { written, timers } = await openStream();
-    for (let beat = 0; beat < 3; beat++) timers[0]?.fn();
+    for (let beat = 0; beat < 3; beat++) timers.findLast(({ delayMs }) => delayMs === 15_000)?.fn();
     expect(written).toEqual(["heartbeat", "heartbeat", "heartbeat"]);
+  });
+
+  test("ends after its maximum duration", async () => {
+    const { state, timers, listeners } = await openStream();
+    timers.find(({ delayMs }) => delayMs === 3_600_000)?.fn();
+    expect(state.endedBecause).toContain("reconnect");
+    expect(listeners.size).toBe(0);
   });
 
   test("disconnects a slow reader and unsubscribes", async () => {
