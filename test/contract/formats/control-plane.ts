@@ -10,6 +10,7 @@ import { openGateway } from "../../../src/gateway/server.ts";
 import type { Blobs } from "../../../src/ports/blobs.ts";
 import type { World } from "../../../src/ports/world.ts";
 import { openCluster } from "../../../src/worlds/cluster.ts";
+import { TEST_LIMITS } from "../../gateway/test-gateway.ts";
 import { quietLog } from "../quiet-log.ts";
 
 export interface ControlPlane {
@@ -57,7 +58,7 @@ export async function openControlPlane({ nats, redis, nowMs }: Options): Promise
   const stopWorker = await startDemoWorker(world);
   const durability = { profile: "test", meaning: "a test" };
   const info = { version: "0.0.0", profile: "default", mode: "cluster", durability, warnings: [] } as const;
-  const { app, stop } = openGateway({ engine, sweeper: control, metrics, info }, { bodyBytesMax: 64 * 1024 });
+  const { app, stop } = openGateway({ engine, sweeper: control, metrics, info }, TEST_LIMITS);
   let key: string | undefined;
   const call: ControlPlane["call"] = async (method, path, body) => {
     const headers = key === undefined ? {} : { "x-api-key": key };
