@@ -49,12 +49,13 @@ export function workPacket(sender: string, job: Job): Packet {
   return job.traceparent === undefined ? packed : { ...packed, traceparent: job.traceparent };
 }
 
-/** For any CAP worker: input by pointer, environment, and every field that CAP defines. */
+/** For any CAP worker: input by pointer, environment, every field that CAP defines, and no extension. */
 export function openWorkPacket(sender: string, job: Job): Packet {
   const ours = workPacket(sender, job);
-  const body = requestIn(ours);
+  const { input: _, constraints, ...body } = requestIn(ours);
   return {
     ...ours,
+    isOpen: true,
     body: {
       kind: "job_request",
       ...body,
@@ -63,7 +64,7 @@ export function openWorkPacket(sender: string, job: Job): Packet {
       contextPtr: toPointer(inputKeyOf(job)),
       ...(job.actorId === null ? {} : { principalId: job.actorId }),
       ...(job.step && job.labels.workflow_id ? { workflowId: job.labels.workflow_id } : {}),
-      ...envOf(job, body.constraints),
+      ...envOf(job, constraints),
       meta: metadataOf(job),
     },
   };

@@ -4,8 +4,8 @@ import { fromBase64 } from "./base64.ts";
 import { MalformedError } from "./bytes.ts";
 import type { PlainMessage } from "./fields.ts";
 import type { Origin, Packet, PacketBody, ResultStatus } from "./packet.ts";
-import { compile } from "./protobuf.ts";
-import { CAP } from "./schema.ts";
+import { compile, type Named } from "./protobuf.ts";
+import { CAP, EXTENSIONS_FROM, type Field } from "./schema.ts";
 
 /**
  * Encoding and decoding of packets.
@@ -15,12 +15,16 @@ import { CAP } from "./schema.ts";
  *    `MalformedError`. The trace id is optional: heartbeats have none.
  * 3. Fields that `Packet` does not name survive decoding and encoding.
  * 4. A packet with an `origin` is encoded as its original bytes.
+ * 5. The encoding is canonical: fields in order, defaults left out, map keys sorted. CAP's SDKs verify a signature by
+ *    decoding the packet, clearing the signature and encoding it again. An open packet also has no extensions, which
+ *    they do not know and would lose.
  */
 export function encodePacket(packet: Packet): Uint8Array {
   const { body, origin } = packet;
   if (origin !== undefined) return bytesOf(origin);
+  const { encode } = packet.isOpen ? openCodec : codec;
   // All payload keys are set, so that every object has the same shape and property access stays fast.
-  return codec.encode({
+  return encode({
     unknown: packet.unknown,
     traceId: packet.traceId,
     senderId: packet.senderId,
@@ -154,7 +158,19 @@ const NAMED = {
   SystemAlert: ["level", "message", "component", "code", "details"],
 } as const;
 
-const codec = compile(CAP, "BusPacket", PACKET_BYTES_MAX, NAMED);
+const codec = compile(CAP, "BusPacket", PACKET_BYTES_MAX, { named: NAMED, isCanonical: true });
+
+/** Without extensions. */
+const openCodec = compile(CAP, "BusPacket", PACKET_BYTES_MAX, { named: withoutExtensions(NAMED), isCanonical: true });
+
+function withoutExtensions(named: Named): Named {
+  const messages: Readonly<Record<string, readonly Field[]>> = CAP.messages;
+  const isKept = (message: string, name: string) =>
+    messages[message]?.some((field) => field.name === name && field.number < EXTENSIONS_FROM) ?? false;
+  return Object.fromEntries(
+    Object.entries(named).map(([message, names]) => [message, names.filter((name) => isKept(message, name))]),
+  );
+}
 
 const PAYLOAD_KEYS = {
   job_request: "jobRequest",

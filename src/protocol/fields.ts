@@ -18,12 +18,14 @@ export function singleField(
   value: ValueCodec,
   label: string,
   others: readonly string[],
+  omitsDefault: boolean,
 ): CompiledField {
   const tag = (number << 3) | value.wire;
   return {
     number,
     key,
     write(writer, one) {
+      if (omitsDefault && isDefault(one, value.empty)) return;
       writer.uint32(tag);
       value.write(writer, one);
     },
@@ -37,6 +39,11 @@ export function singleField(
       return true;
     },
   };
+}
+
+/** Messages and enums have no default: `empty` is undefined. */
+function isDefault(value: unknown, empty: unknown): boolean {
+  return Object.is(value, empty) || (value instanceof Uint8Array && value.length === 0);
 }
 
 export function repeatedField(number: number, key: string, value: ValueCodec, label: string): CompiledField {
@@ -76,7 +83,7 @@ export function repeatedField(number: number, key: string, value: ValueCodec, la
   };
 }
 
-/** A map is a repeated message of key 1 and value 2. */
+/** A map is a repeated message of key 1 and value 2, ordered by key. */
 export function mapField(number: number, key: string, value: ValueCodec, label: string): CompiledField {
   const tag = (number << 3) | 2;
   const valueTag = (2 << 3) | value.wire;
@@ -85,7 +92,7 @@ export function mapField(number: number, key: string, value: ValueCodec, label: 
     key,
     write(writer, map) {
       if (typeof map !== "object" || map === null) throw new MalformedError(`${label} must be an object`);
-      for (const name of Object.keys(map)) {
+      for (const name of sortedKeys(map)) {
         writer.uint32(tag);
         const start = writer.open();
         writer.uint32(0x0a);
@@ -113,6 +120,19 @@ export function mapField(number: number, key: string, value: ValueCodec, label: 
     },
   };
 }
+
+/** In the order of the UTF-8 bytes, as deterministic encoders write them. Most maps are in order already. */
+function sortedKeys(map: object): readonly string[] {
+  const names = Object.keys(map);
+  for (let at = 1; at < names.length; at++) {
+    // Surrogates order differently in UTF-16 and in UTF-8.
+    if (names[at - 1]! >= names[at]! || SURROGATE.test(names[at - 1]!)) return names.sort(byBytes);
+  }
+  return names;
+}
+
+const byBytes = (a: string, b: string): number => Buffer.compare(Buffer.from(a), Buffer.from(b));
+const SURROGATE = /[\ud800-\udfff]/;
 
 function setOwn(target: Record<string, unknown>, name: string, value: unknown): void {
   // An assignment to `__proto__` would set the prototype.

@@ -17,6 +17,8 @@ export interface Packet {
   /** Extension: W3C trace context of the submitter. Also sent as a header for third-party workers. */
   readonly traceparent?: string;
   readonly unknown?: Uint8Array;
+  /** Not encoded. The receiver may be any CAP worker: extensions are left out, or sent as headers. */
+  readonly isOpen?: true;
   /** Not encoded. Absent from packets created here, and from all packets while signatures are off. */
   readonly origin?: Origin;
 }

@@ -1,16 +1,18 @@
 import { fromBase64, toBase64 } from "./base64.ts";
 import { MalformedError, Reader, Writer } from "./bytes.ts";
 import { type CompiledField, mapField, type PlainMessage, repeatedField, singleField } from "./fields.ts";
-import { camelCase, type Field, type Schema } from "./schema.ts";
+import { camelCase, EXTENSIONS_FROM, type Field, type Schema } from "./schema.ts";
 import { type ValueCodec, valueCodec } from "./values.ts";
 
 /**
  * proto3 codecs, compiled from the tables of `schema.ts` into closures.
  *
  * 1. A message is a plain object with camel-case keys. Absent fields are absent properties. A property that is present is
- *    written even if it equals the proto3 default, so presence is preserved; empty lists and maps are the exception.
+ *    written even if it equals the proto3 default, so presence is preserved; empty lists and maps are the exception. A
+ *    canonical codec leaves out defaults, as other implementations do, except those of extensions.
  * 2. Unknown fields and unknown enum values are kept as raw bytes in `unknown` and written back unchanged.
- * 3. Malformed input throws a `MalformedError` and nothing else.
+ * 3. Fields are written in the order of the schema, map entries in the order of their keys.
+ * 4. Malformed input throws a `MalformedError` and nothing else.
  */
 export interface MessageCodec {
   encode(message: object): Uint8Array;
@@ -22,9 +24,14 @@ export type Named = Readonly<Record<string, readonly string[]>>;
 
 export const DEPTH_MAX = 16;
 
-/** Messages that `named` does not list are decoded completely. */
-export function compile(schema: Schema, name: string, bytesMax: number, named: Named = {}): MessageCodec {
-  const codec = new Compiler(schema, named).message(name);
+export interface CompileOptions {
+  /** Messages that are not listed are decoded completely. */
+  readonly named?: Named;
+  readonly isCanonical?: boolean;
+}
+
+export function compile(schema: Schema, name: string, bytesMax: number, options: CompileOptions = {}): MessageCodec {
+  const codec = new Compiler(schema, options).message(name);
   const writer = new Writer();
   return {
     encode(message) {
@@ -45,11 +52,13 @@ export function compile(schema: Schema, name: string, bytesMax: number, named: N
 class Compiler {
   readonly #schema: Schema;
   readonly #named: Named;
+  readonly #isCanonical: boolean;
   readonly #done = new Map<string, CompiledMessage>();
 
-  constructor(schema: Schema, named: Named) {
+  constructor(schema: Schema, { named = {}, isCanonical = false }: CompileOptions) {
     this.#schema = schema;
     this.#named = named;
+    this.#isCanonical = isCanonical;
   }
 
   message(name: string): CompiledMessage {
@@ -73,8 +82,10 @@ class Compiler {
     const key = camelCase(field.name);
     const label = `\`${field.name}\` of ${message}`;
     switch (field.shape) {
-      case "single":
-        return singleField(field.number, key, value, label, otherOneofKeys(field, siblings));
+      case "single": {
+        const omitsDefault = this.#isCanonical && field.number < EXTENSIONS_FROM && !field.keepsDefault;
+        return singleField(field.number, key, value, label, otherOneofKeys(field, siblings), omitsDefault);
+      }
       case "repeated":
         return repeatedField(field.number, key, value, label);
       case "map":

@@ -26,6 +26,8 @@ export interface Field {
   readonly shape: "single" | "repeated" | "map";
   /** Fields of one oneof exclude each other. */
   readonly oneof?: string;
+  /** A canonical codec writes the default too: absent and 0 differ. Only for messages that workers send to Cordum. */
+  readonly keepsDefault?: true;
 }
 
 /** Wire number to name in lower case. Number 0 means unspecified and has no name. */
@@ -166,7 +168,7 @@ export const CAP = {
     JobProgress: [
       text("job_id", 1),
       text("step_id", 2),
-      int32("percent", 3),
+      { ...int32("percent", 3), keepsDefault: true },
       text("message", 4),
       text("result_ptr", 5),
       repeated(text("artifact_ptrs", 6)),

@@ -4,6 +4,7 @@ import { permanent, retryAfter } from "../core/retry/intent.ts";
 import { nextDelay, parsePolicy } from "../core/retry/policies.ts";
 import { BLOB_BYTES_MAX } from "../ports/blobs.ts";
 import type { Cancel } from "../ports/clock.ts";
+import { CONSTRAINTS_ENV } from "../protocol/constraints.ts";
 import type { JobRequest, JobResult, Packet } from "../protocol/packet.ts";
 import { keyIn, outputKey, toPointer } from "../protocol/pointer.ts";
 import { RESULT } from "../protocol/subjects.ts";
@@ -36,8 +37,12 @@ export class WorkerRuntime {
 
   accept(packet: Packet): void {
     if (packet.body.kind !== "job_request") return;
+    this.#accept(withConstraints(packet, packet.body), packet.body);
+  }
+
+  #accept(packet: Packet, { deadlineMs }: JobRequest): void {
     if (this.#active < this.#options.concurrency) this.#start(packet, () => this.#attempt(packet));
-    else if (this.#queued.length < QUEUED_MAX) this.#queue(packet, packet.body.deadlineMs);
+    else if (this.#queued.length < QUEUED_MAX) this.#queue(packet, deadlineMs);
     else this.#returnJob(packet);
   }
 
@@ -221,6 +226,17 @@ export class WorkerRuntime {
     const expiresMs = this.#world.clock.now() + OUTPUT_KEPT_MS;
     await this.#retry(request, () => this.#world.blobs.put(key, bytes, expiresMs));
     return { status: "succeeded", resultPtr: toPointer(key) };
+  }
+}
+
+/** A packet for any CAP worker has the constraints in its environment. */
+function withConstraints(packet: Packet, request: JobRequest): Packet {
+  const text = request.constraints === undefined ? request.env?.[CONSTRAINTS_ENV] : undefined;
+  if (text === undefined) return packet;
+  try {
+    return { ...packet, body: { kind: "job_request", ...request, constraints: JSON.parse(text) as unknown } };
+  } catch {
+    return packet;
   }
 }
 

@@ -83,6 +83,16 @@ const meta = fc.record(
   { requiredKeys: [] },
 );
 
+const hints = fc.record(
+  { maxInputTokens: fc.nat(), allowSummarization: fc.boolean(), allowRetrieval: fc.boolean(), tags: texts() },
+  { requiredKeys: [] },
+);
+
+const budget = fc.record(
+  { maxInputTokens: fc.maxSafeNat(), maxOutputTokens: fc.maxSafeNat(), deadlineMs: fc.maxSafeNat() },
+  { requiredKeys: [] },
+);
+
 const request = fc.record(
   {
     kind: fc.constant("job_request" as const),
@@ -94,6 +104,14 @@ const request = fc.record(
     principalId: text(),
     labels: labels(),
     env: labels(),
+    adapterId: text(),
+    parentJobId: text(),
+    workflowId: text(),
+    stepIndex: fc.nat(),
+    memoryId: text(),
+    contextHints: hints,
+    budget,
+    compensation: fc.record({ topic: text(), env: labels(), contextHints: hints, budget, meta }, { requiredKeys: [] }),
     meta,
     attempt: fc.nat(),
     input: json(),
@@ -112,6 +130,8 @@ const result = fc.record(
     executionMs: fc.nat({ max: Number.MAX_SAFE_INTEGER }),
     errorCode: text(),
     errorMessage: text(),
+    artifactPtrs: texts(),
+    errorCodeEnum: fc.constantFrom("timeout" as const, "denied" as const, 1_234),
     attempt: fc.nat(),
     output: json(),
     retryAfterMs: fc.nat(),
@@ -157,9 +177,46 @@ const alert = fc.record(
   { requiredKeys: ["kind", "level", "message"] },
 );
 
+const progress = fc.record(
+  {
+    kind: fc.constant("job_progress" as const),
+    jobId: id(),
+    percent: fc.nat({ max: 100 }),
+    message: text(),
+    attempt: fc.nat(),
+    extendMs: fc.nat(),
+  },
+  { requiredKeys: ["kind", "jobId"] },
+);
+
+const cancel = fc.record(
+  { kind: fc.constant("job_cancel" as const), jobId: id(), reason: text(), requestedBy: text() },
+  { requiredKeys: ["kind", "jobId"] },
+);
+
+/** Packets without values that equal a proto3 default. */
 export const packet: fc.Arbitrary<Packet> = fc.record({
   traceId: text(),
   senderId: text(),
   createdAtMs: fc.nat({ max: 253_402_300_799_999 }),
-  body: fc.oneof(request, result, heartbeat, handshake, alert) as fc.Arbitrary<PacketBody>,
+  body: fc
+    .oneof(request, result, progress, cancel, heartbeat, handshake, alert)
+    .map((body) => withoutDefaults({ ...body }) as PacketBody),
 });
+
+/** Extensions keep their defaults, and alerts always have a level and a message in memory. */
+function withoutDefaults(body: Readonly<Record<string, unknown>>): object {
+  const kept = body.kind === undefined ? [] : body.kind === "alert" ? ["level", "message"] : KEPT;
+  const entries = Object.entries(body).filter(
+    ([name, value]) => kept.includes(name) || (value !== "" && value !== 0 && value !== false),
+  );
+  return Object.fromEntries(
+    entries.map(([name, value]) => [
+      name,
+      MESSAGES.has(name) ? withoutDefaults(value as Record<string, unknown>) : value,
+    ]),
+  );
+}
+
+const KEPT = ["percent", "attempt", "extendMs", "deadlineMs", "retryAfterMs", "input", "output"];
+const MESSAGES = new Set(["meta", "contextHints", "budget", "compensation"]);

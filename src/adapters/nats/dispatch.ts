@@ -1,4 +1,4 @@
-import type { Msg } from "@nats-io/nats-core";
+import type { Msg, MsgHdrs } from "@nats-io/nats-core";
 import { createInbox, headers, type PublishOptions } from "@nats-io/transport-node";
 import type { Dispatched, Stop } from "../../ports/bus.ts";
 import type { Log } from "../../ports/log.ts";
@@ -15,7 +15,8 @@ import { withTraceHeader } from "./message.ts";
  * 1. A dispatch carries a reply inbox, on which the server reports "no responders". The server replies in order, so one
  *    ping after the dispatches of a tick is enough: a report that has not arrived before the pong will not arrive.
  * 2. A dispatch rejects if the pong does not arrive in time or the connection breaks: its outcome is unknown.
- * 3. The trace context is also sent as a header, where third-party workers read it.
+ * 3. The trace context is also sent as a header, where third-party workers read it. Attempt and deadline of an open
+ *    packet are sent as headers only: a worker of the SDK may share the queue group with other workers.
  * 4. Packets that cannot be decoded or verified are counted, logged and dropped.
  */
 export class NatsDispatch {
@@ -41,7 +42,7 @@ export class NatsDispatch {
 
   broadcast(subject: string, packet: Packet): void {
     if (!this.#link.isConnected) return;
-    this.#link.connection.publish(subject, this.#options.codec.encode(packet), withTrace(packet, {}));
+    this.#link.connection.publish(subject, this.#options.codec.encode(packet), withHeaders(packet, {}));
   }
 
   subscribe(subject: string, handler: (packet: Packet) => void): Promise<Stop> {
@@ -61,7 +62,7 @@ export class NatsDispatch {
       const bytes = this.#options.codec.encode(packet);
       this.#tokens += 1;
       const token = this.#tokens.toString(36);
-      this.#link.connection.publish(subject, bytes, withTrace(packet, { reply: this.#inbox + token }));
+      this.#link.connection.publish(subject, bytes, withHeaders(packet, { reply: this.#inbox + token }));
       this.#pending.set(token, { resolve, reject });
       if (this.#tick.push(token) === 1) setImmediate(() => this.#endTick());
     });
@@ -122,7 +123,7 @@ export class NatsDispatch {
     let packet: Packet;
     try {
       const decoded = this.#options.codec.decode(message.data, subject, true);
-      packet = withTraceHeader(decoded, message.headers?.get("traceparent"));
+      packet = message.headers === undefined ? decoded : fromHeaders(decoded, message.headers);
     } catch (error) {
       if (error instanceof SignatureError) return; // Already counted by the verifier.
       this.#countUnreadable(subject, describeError(error));
@@ -146,12 +147,30 @@ export class NatsDispatch {
 }
 
 /** `options` must be a new object: the client modifies it. */
-function withTrace({ traceparent }: Packet, options: PublishOptions): PublishOptions {
-  if (traceparent === undefined) return options;
+function withHeaders({ traceparent, isOpen, body }: Packet, options: PublishOptions): PublishOptions {
+  const attempt = isOpen && body.kind === "job_request" ? body.attempt : undefined;
+  if (traceparent === undefined && attempt === undefined) return options;
   options.headers = headers();
-  options.headers.set("traceparent", traceparent);
+  if (traceparent !== undefined) options.headers.set("traceparent", traceparent);
+  if (attempt === undefined || body.kind !== "job_request") return options;
+  options.headers.set(ATTEMPT_HEADER, String(attempt));
+  if (body.deadlineMs !== undefined) options.headers.set(DEADLINE_HEADER, String(body.deadlineMs));
   return options;
 }
+
+/** Adds what was sent as headers. Any client can set headers: invalid numbers are ignored. */
+function fromHeaders(packet: Packet, fields: MsgHdrs): Packet {
+  const traced = withTraceHeader(packet, fields.get("traceparent"));
+  const { body } = traced;
+  if (body.kind !== "job_request" || body.attempt !== undefined) return traced;
+  const [attempt, deadlineMs] = [Number(fields.get(ATTEMPT_HEADER)), Number(fields.get(DEADLINE_HEADER))];
+  if (!Number.isSafeInteger(attempt) || attempt < 1) return traced;
+  const isDeadline = Number.isSafeInteger(deadlineMs) && deadlineMs > 0;
+  return { ...traced, body: { ...body, attempt, ...(isDeadline ? { deadlineMs } : {}) } };
+}
+
+const ATTEMPT_HEADER = "Cordum-Job-Attempt";
+const DEADLINE_HEADER = "Cordum-Job-Deadline-Ms";
 
 export interface DispatchOptions {
   readonly log: Log;
