@@ -8,6 +8,7 @@ import type { Settings } from "../core/settings.ts";
 import type { World } from "../ports/world.ts";
 import type { Kernel } from "./adapters/safety.ts";
 import { openNet, type SimNet } from "./adapters/world.ts";
+import { HumanActions } from "./checks/audit-checker.ts";
 import { checkEnd, checkRetention, type Ended, isIdle } from "./checks/end-checks.ts";
 import { JobChecker } from "./checks/job-checker.ts";
 import { checkMessageFlow } from "./checks/message-checker.ts";
@@ -90,8 +91,9 @@ export async function simulate(options: SimulateOptions): Promise<Report> {
     injector.afterCommit(process);
   };
   const clients = new Clients(net, system, random.fork("clients"), violations);
-  const operators = new Operators(net, plan, system, clients, random.fork("operators"));
-  const runClients = new RunClients(net, plan.runs, system, random.fork("run clients"), violations);
+  const actions = new HumanActions();
+  const operators = new Operators(net, plan, system, clients, random.fork("operators"), actions);
+  const runClients = new RunClients(net, plan.runs, system, random.fork("run clients"), violations, actions);
   clients.start(plan);
   runClients.start();
   operators.start();
@@ -109,6 +111,7 @@ export async function simulate(options: SimulateOptions): Promise<Report> {
   runClients.stop();
   checkEnd(ended);
   safety.checkEnd();
+  actions.check(net, violations);
   const [jobs, runs] = [countStates(net, JOBS), countStates(net, RUNS)];
   if (plan.checksRetention && violations.found.length === 0) await passRetention(ended, settings);
   const { crashes } = injector;

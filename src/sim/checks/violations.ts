@@ -45,6 +45,7 @@ export const CHECKERS = {
   claims: "a claimed entry is not given to another process before the claim's lease expires",
   retention: "expired records are removed with everything derived from them",
   audit: "after the faults stop, every audit entry is in an unbroken hash chain",
+  human_actions: "every action of a person leaves exactly one audit entry with their name",
   two_holders: "a lock has at most one holder",
   step_order: "a step's job is created once, in a commit of its run, after all its dependencies are settled",
   run_end: "a run ends once and does not change afterwards, unless a dead letter of one of its steps is redriven",

@@ -1,9 +1,11 @@
 import { RESERVATIONS } from "../../core/jobs/idempotency.ts";
-import { AUDIT_PAGES, AUDIT_PENDING_GROUP } from "../../core/model/audit.ts";
+import { AUDIT_PAGES, AUDIT_PENDING, AUDIT_PENDING_GROUP } from "../../core/model/audit.ts";
 import { isFinal, JOBS, type Job } from "../../core/model/job.ts";
 import { RETRY_STATES, type StoredRetryState } from "../../core/model/parked-message.ts";
+import { RUNS } from "../../core/model/run.ts";
 import type { RetryState } from "../../core/retry/budget.ts";
 import { RETRY_CLASSES } from "../../core/retry/retry-classes.ts";
+import type { Change } from "../../ports/store.ts";
 import { withCommit, withGuards, withPuts, withStore, withValues } from "./decorators.ts";
 import type { Mutant } from "./registry.ts";
 
@@ -161,6 +163,18 @@ export const STORE_MUTANTS: readonly Mutant[] = [
     })),
   },
   {
+    name: "unaudited-run-actions",
+    about: "the audit entry of a request is not part of the commit that changes its run",
+    caughtBy: ["human_actions"],
+    world: withCommit((change, commit) => commit(isRunChange(change) ? withoutAudit(change) : change)),
+  },
+  {
+    name: "audited-twice",
+    about: "an audit entry is stored twice",
+    caughtBy: ["human_actions"],
+    world: withValues(AUDIT_PENDING, (pending) => ({ ...pending, lines: [...pending.lines, ...pending.lines] })),
+  },
+  {
     name: "audit-line-changed",
     about: "an audit entry is stored with another time than the hashed one",
     caughtBy: ["audit"],
@@ -170,6 +184,13 @@ export const STORE_MUTANTS: readonly Mutant[] = [
     })),
   },
 ];
+
+const isRunChange = ({ puts }: Change): boolean => puts.some(({ table }) => table === RUNS.name);
+
+const withoutAudit = (change: Change): Change => ({
+  ...change,
+  puts: change.puts.filter(({ table }) => table !== AUDIT_PENDING.name),
+});
 
 function withSharedBudget(stored: StoredRetryState): StoredRetryState {
   const [largest] = Object.values(stored.patience).sort((a, b) => b.count - a.count);

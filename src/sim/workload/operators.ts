@@ -4,6 +4,7 @@ import { cancelOwnJob } from "../../engine/dispatch/index.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { approve, closeFailOpen, openFailOpen, reject } from "../../engine/safety/index.ts";
 import type { SimNet } from "../adapters/world.ts";
+import type { ActionOutcome, HumanActions } from "../checks/audit-checker.ts";
 import type { SeededRandom } from "../random.ts";
 import type { System } from "../system.ts";
 import type { Clients } from "./clients.ts";
@@ -16,9 +17,11 @@ export class Operators {
   readonly #system: System;
   readonly #clients: Clients;
   readonly #random: SeededRandom;
+  readonly #actions: HumanActions;
   #isStopped = false;
 
-  constructor(net: SimNet, plan: Plan, system: System, clients: Clients, random: SeededRandom) {
+  constructor(net: SimNet, plan: Plan, system: System, clients: Clients, random: SeededRandom, actions: HumanActions) {
+    this.#actions = actions;
     this.#net = net;
     this.#plan = plan;
     this.#system = system;
@@ -46,8 +49,8 @@ export class Operators {
 
   #openLater({ atMs, scope, forMs, closedAfterMs }: LeasePlan): void {
     const { timeline } = this.#net;
-    const request = { scope, reason: reasonFor(forMs), by: "operator", forMs };
-    timeline.post(atMs, () => this.#send((engine) => openFailOpen(engine, request)));
+    const request = { scope, reason: reasonFor(forMs), forMs };
+    timeline.post(atMs, () => this.#send((engine, by) => openFailOpen(engine, { ...request, by })));
     if (closedAfterMs !== null) timeline.post(atMs + closedAfterMs, () => this.#closeOne(scope));
   }
 
@@ -73,15 +76,15 @@ export class Operators {
       case "forget":
         return;
       case "reject":
-        this.#send((engine) => reject(engine, { org, jobId, by: "operator", why: "no" }));
+        this.#send((engine, by) => reject(engine, { org, jobId, by, why: "no" }));
         return;
       case "both":
-        this.#send((engine) => reject(engine, { org, jobId, by: "another", why: "no" }));
-        this.#send((engine) => approve(engine, { org, jobId, by: "operator" }));
+        this.#send((engine, by) => reject(engine, { org, jobId, by, why: "no" }));
+        this.#send((engine, by) => approve(engine, { org, jobId, by }));
         return;
       case "approve":
-        this.#send((engine) => approve(engine, { org, jobId, by: "operator" }));
-        if (this.#random.chance(0.3)) this.#send((engine) => approve(engine, { org, jobId, by: "another" }));
+        this.#send((engine, by) => approve(engine, { org, jobId, by }));
+        if (this.#random.chance(0.3)) this.#send((engine, by) => approve(engine, { org, jobId, by }));
     }
   }
 
@@ -94,21 +97,23 @@ export class Operators {
 
   #cancel({ number, submission: { org } }: Order): void {
     const jobId = this.#clients.acknowledged.get(number);
-    if (jobId !== undefined)
-      this.#send((engine) => cancelOwnJob(engine, { org, jobId, by: "client", why: "not any more" }));
+    if (jobId !== undefined) this.#send((engine, by) => cancelOwnJob(engine, { org, jobId, by, why: "not any more" }));
   }
 
   #closeOne(scope: string): void {
     for (const { id, value } of this.#net.store.rows(FAIL_OPENS)) {
       if (value.scope !== scope || value.ended) continue;
-      this.#send((engine) => closeFailOpen(engine, id, "operator"));
+      this.#send((engine, by) => closeFailOpen(engine, id, by));
       return;
     }
   }
 
-  #send(request: (engine: Engine) => Promise<unknown>): void {
+  #send(request: (engine: Engine, by: string) => Promise<ActionOutcome>): void {
     const { host, engine } = this.#random.pick(this.#system.controls);
-    if (engine !== null) host.process?.enter(() => void request(engine).catch(() => undefined));
+    if (engine === null) return;
+    host.process?.enter(() => {
+      void this.#actions.perform("operator", (by) => request(engine, by)).catch(() => undefined);
+    });
   }
 }
 

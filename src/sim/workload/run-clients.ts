@@ -7,6 +7,7 @@ import { redriveDeadLetter } from "../../engine/maintenance/index.ts";
 import { applyWorkflow, cancelRun, deleteWorkflow, pauseRun, resumeRun, runLockKey } from "../../engine/runs/index.ts";
 import { withLock } from "../../engine/with-lock.ts";
 import type { SimNet } from "../adapters/world.ts";
+import type { ActionOutcome, HumanActions } from "../checks/audit-checker.ts";
 import type { Violations } from "../checks/violations.ts";
 import type { SeededRandom } from "../random.ts";
 import type { System } from "../system.ts";
@@ -25,6 +26,7 @@ export class RunClients {
   readonly #system: System;
   readonly #random: SeededRandom;
   readonly #violations: Violations;
+  readonly #actions: HumanActions;
   /** The acknowledged run of each order. */
   readonly acknowledged = new Map<number, string>();
   /** Orders without a reply. */
@@ -35,7 +37,15 @@ export class RunClients {
   #retrying = 0;
   #isStopped = false;
 
-  constructor(net: SimNet, plan: RunPlan, system: System, random: SeededRandom, violations: Violations) {
+  constructor(
+    net: SimNet,
+    plan: RunPlan,
+    system: System,
+    random: SeededRandom,
+    violations: Violations,
+    actions: HumanActions,
+  ) {
+    this.#actions = actions;
     this.#net = net;
     this.#plan = plan;
     this.#orgs = [...new Set(plan.orders.map(({ org }) => org))];
@@ -49,7 +59,8 @@ export class RunClients {
     for (const org of this.#orgs) {
       for (const workflow of this.#plan.workflows) {
         this.#sendUntilDone(async (engine) => {
-          const applied = await applyWorkflow(engine, { org, by: "author", document: documentOf(workflow) });
+          const document = documentOf(workflow);
+          const applied = await this.#perform("author", (by) => applyWorkflow(engine, { org, by, document }));
           if (applied.kind === "invalid") this.#reportInvalid(workflow.id, applied.problems);
           return true;
         });
@@ -75,7 +86,7 @@ export class RunClients {
     for (const org of this.#orgs) {
       for (const { id } of this.#plan.workflows) {
         this.#sendUntilDone(async (engine) => {
-          await deleteWorkflow(engine, { org, id, by: "author" });
+          await this.#perform("author", (by) => deleteWorkflow(engine, { org, id, by }));
           return true;
         });
       }
@@ -115,14 +126,12 @@ export class RunClients {
       this.pending.add(number);
       timeline.post(order.replayAfterMs, () => this.#start(order));
     }
-    const request = { org, runId, by: "client", why: "not any more" };
+    const request = { org, runId, why: "not any more" };
     if (order.cancelAfterMs !== null) {
-      timeline.post(order.cancelAfterMs, () => this.#sendOnce((engine) => cancelRun(engine, request)));
+      timeline.post(order.cancelAfterMs, () => this.#act((engine, by) => cancelRun(engine, { ...request, by })));
     }
     if (order.pauseAfterMs !== null) {
-      timeline.post(order.pauseAfterMs, () =>
-        this.#sendOnce((engine) => pauseRun(engine, { ...request, why: "wait" })),
-      );
+      timeline.post(order.pauseAfterMs, () => this.#act((engine, by) => pauseRun(engine, { ...request, by })));
     }
     if (order.lockAfterMs !== null) {
       timeline.post(order.lockAfterMs, () => this.#sendOnce((engine) => holdRunLock(engine, org, runId, order.lockMs)));
@@ -145,7 +154,7 @@ export class RunClients {
     if (run.state === "PAUSED") {
       const pausedMs = run.lines.findLast(({ event }) => event === "run_paused")?.atMs ?? 0;
       if (run.updatedMs - pausedMs >= order.pauseMs || this.#random.chance(POLL_MS / order.pauseMs)) {
-        this.#sendOnce((engine) => resumeRun(engine, { org, runId, by: "client", why: "go on" }));
+        this.#act((engine, by) => resumeRun(engine, { org, runId, by, why: "go on" }));
       }
     }
     const isRerun = order.rerunFrom !== null && isRunFinal(run.state) && !run.parent && !run.rerunOf;
@@ -176,8 +185,16 @@ export class RunClients {
       const order = this.#plan.orders[Number(job?.labels.run_order)];
       if (!job?.step || !order?.redrivesDeadLetters || this.#random.chance(0.7)) continue;
       this.#redriven.add(id);
-      this.#sendOnce((engine) => redriveDeadLetter(engine, { org: job.org, id, by: "operator" }));
+      this.#act((engine, by) => redriveDeadLetter(engine, { org: job.org, id, by }));
     }
+  }
+
+  #act(request: (engine: Engine, by: string) => Promise<ActionOutcome>): void {
+    this.#sendOnce((engine) => this.#perform("client", (by) => request(engine, by)));
+  }
+
+  #perform<T extends ActionOutcome>(role: string, act: (by: string) => Promise<T>): Promise<T> {
+    return this.#actions.perform(role, act);
   }
 
   #sendOnce(request: (engine: Engine) => Promise<unknown>): void {
