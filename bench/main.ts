@@ -11,6 +11,7 @@ import { ADMISSION_SUITE } from "./suites/admission.ts";
 import { BACKLOG_SUITE } from "./suites/backlog.ts";
 import { FANOUT_SUITE } from "./suites/fanout.ts";
 import { JOBS_SUITE } from "./suites/jobs.ts";
+import { LATENESS_SUITE } from "./suites/lateness.ts";
 import { LOCK_SUITE } from "./suites/lock.ts";
 import { PARKED_SUITE } from "./suites/parked.ts";
 import { POLICY_SUITE } from "./suites/policy.ts";
@@ -24,6 +25,7 @@ const SUITES: Readonly<Record<SuiteName, Suite>> = {
   lock: LOCK_SUITE,
   backlog: BACKLOG_SUITE,
   parked: PARKED_SUITE,
+  lateness: LATENESS_SUITE,
   timers: TIMERS_SUITE,
   policy: POLICY_SUITE,
   runs: RUNS_SUITE,

@@ -5,6 +5,7 @@ import { runAdmission } from "./cordum/admission.ts";
 import { runFanOut } from "./cordum/fan-out.ts";
 import { serveFanControl, serveFanWorkers } from "./cordum/fan-out-processes.ts";
 import { runTimers } from "./cordum/timers.ts";
+import { runLateness } from "./lateness.ts";
 import { runLocks } from "./lock-contention.ts";
 import { runLoop } from "./loop.ts";
 import { runParked } from "./parked.ts";
@@ -43,6 +44,8 @@ function figuresOf(task: Task): Promise<unknown> {
       return runLocks(task, ready);
     case "parked":
       return runParked(task, openJobBackend);
+    case "lateness":
+      return runLateness(task, openJobBackend);
     case "timers":
       return runTimers(task);
     case "policy":

@@ -4,6 +4,7 @@ export type Task =
   | ServeTask
   | LockTask
   | ParkedTask
+  | LatenessTask
   | TimersTask
   | PolicyTask
   | AdmissionTask
@@ -77,6 +78,16 @@ export interface ParkedTask extends Times {
   /** Uniform in [base·(1−pct), base·(1+pct)]: the policy `bounded`. */
   readonly delayMs: number;
   readonly delayPct: number;
+}
+
+/** Probes that wait for a due time in the store, next to a closed loop of jobs. */
+export interface LatenessTask extends Times {
+  readonly kind: "lateness";
+  readonly backend: BackendSpec;
+  readonly inFlight: number;
+  readonly probesPerSecond: number;
+  /** A probe waits once to twice as long. */
+  readonly delayMs: number;
 }
 
 /** Sweeps with pending timers of which none is due. */
@@ -179,6 +190,16 @@ export interface ParkedFigures {
   readonly peakToMean: number;
   readonly peakToMeanIdeal: number;
   readonly lateP95Ms: number;
+  readonly faults: readonly string[];
+}
+
+export interface LatenessFigures {
+  /** Of the load. */
+  readonly jobs: number;
+  readonly seconds: number;
+  readonly lateP50Ms: number;
+  readonly lateP99Ms: number;
+  readonly lateMaxMs: number;
   readonly faults: readonly string[];
 }
 

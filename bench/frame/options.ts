@@ -15,6 +15,7 @@ export const SUITE_NAMES = [
   "lock",
   "backlog",
   "parked",
+  "lateness",
   "timers",
   "policy",
   "runs",

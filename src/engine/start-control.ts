@@ -1,7 +1,7 @@
 import { ENGINE_GROUP, RESULT, SCHEDULER_GROUP, SUBMIT } from "../protocol/subjects.ts";
 import { deliverTo, handleResult, handleSubmission, type MessageHandler, retryKeyOf } from "./delivery/index.ts";
 import type { Engine } from "./engine.ts";
-import { Sweeper } from "./maintenance/index.ts";
+import { type DutyStatus, Sweeper } from "./maintenance/index.ts";
 import { watchSafety } from "./safety/index.ts";
 import { watchWorkers } from "./workers/index.ts";
 
@@ -18,7 +18,7 @@ export async function startControl(engine: Engine): Promise<Control> {
   sweeper.start();
   engine.events.start();
   return {
-    sweptMs: () => sweeper.sweptMs,
+    duties: () => sweeper.duties(),
     async stop() {
       await Promise.all([...stops.map((stop) => stop()), sweeper.stop()]);
       await engine.tasks.close();
@@ -28,8 +28,8 @@ export async function startControl(engine: Engine): Promise<Control> {
 }
 
 export interface Control {
-  /** End of the last complete sweep. */
-  sweptMs(): number;
+  /** The background loops of this process. */
+  duties(): readonly DutyStatus[];
   /** Accepts nothing new and waits for work in progress. */
   stop(): Promise<void>;
 }

@@ -6,6 +6,7 @@ import type { TSchema } from "typebox";
 import type { Role } from "../core/model/api-key.ts";
 import type { ErrorCode } from "../core/model/errors.ts";
 import type { Engine } from "../engine/engine.ts";
+import type { DutyStatus } from "../engine/maintenance/index.ts";
 import type { KeyAuthenticator } from "./auth/access.ts";
 import type { DecisionWaiter } from "./routes/submit.ts";
 
@@ -64,9 +65,9 @@ export interface Gateway {
   isClosing(): boolean;
 }
 
+/** The background loops of this process; empty in a gateway process. */
 export interface SweeperStatus {
-  /** When the last complete sweep ended. */
-  sweptMs(): number;
+  duties(): readonly DutyStatus[];
 }
 
 export interface MetricsEndpoint {

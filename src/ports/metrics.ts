@@ -57,6 +57,16 @@ export const METRICS = {
     labels: [],
     help: "Outbox messages that the sweeper sent.",
   },
+  cordum_duty_lag_seconds: {
+    type: "gauge",
+    labels: ["duty"],
+    help: "By how much a background loop is behind: its overdue pass, plus the age of the oldest work left.",
+  },
+  cordum_timer_lateness_seconds: {
+    type: "histogram",
+    labels: [],
+    help: "Time from the due time of a record (lease, delay, deadline, retry) until its handler starts.",
+  },
   cordum_slots_recounted_total: {
     type: "counter",
     labels: [],

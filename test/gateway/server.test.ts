@@ -28,19 +28,23 @@ function storeWith(world: World, overrides: Partial<World["store"]>): Partial<Wo
 }
 
 describe("readiness requires progress (L20)", () => {
-  test("ready while the sweeper runs and the store responds", async () => {
+  test("ready while the loops run and the store responds", async () => {
     gateway = await openTestGateway();
     expect((await get("/healthz")).json()).toEqual({ alive: true });
-    expect((await get("/readyz")).json()).toMatchObject({ ready: true });
+    const ready = (await get("/readyz")).json<Payload>();
+    expect(ready).toMatchObject({ ready: true, duties: { timers: expect.any(Number), audit: expect.any(Number) } });
+    expect((await get("/api/v1/status")).json<Payload>().duties).toMatchObject({ outbox: expect.any(Number) });
   });
 
-  test("not ready after the sweeper stops, though the process is alive", async () => {
-    gateway = await openTestGateway({ sweptMs: () => 0 });
+  test("not ready while one loop is late, though the process is alive", async () => {
+    const timers = { name: "timers", lagMs: 20_000, late: "the timers loop is 20000 ms behind (limit 15000 ms)" };
+    gateway = await openTestGateway({ duties: () => [{ name: "audit", lagMs: 0, late: null }, timers] });
     expect((await get("/healthz")).statusCode).toBe(200);
     const response = await get("/readyz");
     expect(response.statusCode).toBe(503);
-    expect(response.json()).toMatchObject({ code: "not_ready", retryable: true });
-    expect((await get("/api/v1/status")).json()).toMatchObject({ ready: false });
+    expect(response.json()).toMatchObject({ code: "not_ready", retryable: true, detail: timers.late });
+    const status = (await get("/api/v1/status")).json();
+    expect(status).toMatchObject({ ready: false, duties: { audit: 0, timers: 20_000 } });
   });
 
   test("not ready with a failing or a hanging store", async () => {

@@ -10,6 +10,7 @@ import { API_KEYS, type ApiKey, hashOf, keyText, newSecret, type Role } from "..
 import { builtInKernel, DEMO_POLICY } from "../../src/core/policy/kernel.ts";
 import type { Settings } from "../../src/core/settings.ts";
 import { type Engine, openEngine } from "../../src/engine/engine.ts";
+import type { DutyStatus } from "../../src/engine/maintenance/index.ts";
 import { startControl } from "../../src/engine/start-control.ts";
 import type { Route, ServerInfo } from "../../src/gateway/route.ts";
 import { type GatewayLimits, type GatewayServer, openGateway } from "../../src/gateway/server.ts";
@@ -37,7 +38,7 @@ export interface TestGatewayOptions {
   readonly settings?: Settings;
   /** Replaces ports of the gateway, such as the store or the clock. */
   readonly change?: (world: World) => Partial<World>;
-  readonly sweptMs?: () => number;
+  readonly duties?: () => readonly DutyStatus[];
   readonly ratePerS?: number;
   readonly limits?: Partial<GatewayLimits>;
   readonly info?: Partial<ServerInfo>;
@@ -84,7 +85,7 @@ export async function openTestGateway(options: TestGatewayOptions = {}): Promise
   const durability = { profile: "test", meaning: "a test" };
   const defaults = { version: "0.0.0", profile: "default", mode: "embedded", durability, warnings: [] } as const;
   const info: ServerInfo = { ...defaults, ...options.info };
-  const sweeper = { sweptMs: options.sweptMs ?? (() => control.sweptMs()) };
+  const sweeper = { duties: options.duties ?? (() => control.duties()) };
   const limits = { ...TEST_LIMITS, ratePerS: options.ratePerS ?? TEST_LIMITS.ratePerS, ...options.limits };
   const server = openGateway({ engine, sweeper, metrics: prom, info }, limits, options.routes);
   return {

@@ -38,12 +38,19 @@ function about(url: string, status: Json): Fields {
   return [
     ["control plane", `${url}, ${status.name}, version ${status.version}, ${status.mode}, profile ${status.profile}`],
     ["ready", status.ready ? "yes" : `no: ${status.not_ready_because}`],
+    ...loops(status.duties ?? {}),
     ["uptime", formatDuration(status.uptime_ms)],
     ["access", status.needs_key ? "API keys required" : "no API keys: every local user has admin access"],
     ["durability", `${durability.profile}: ${durability.meaning}`],
     ...warnings.map((warning: string): readonly [string, string] => ["warning", warning]),
     ["policy", `${policy.source} (${rules}, default ${policy.default_decision}; snapshot ${policy.snapshot})`],
   ];
+}
+
+/** Background loops that are behind. */
+function loops(duties: Readonly<Record<string, number>>): Fields {
+  const behind = Object.entries(duties).filter(([, lagMs]) => lagMs > LAG_SHOWN_MS_MIN);
+  return behind.map(([name, lagMs]) => ["background", `the ${name} loop is ${formatDuration(lagMs)} behind`]);
 }
 
 function safety({ safety: { kernel, breaker, breaker_reason, fail_open = [] } = {}, ...status }: Json): Fields {
@@ -98,6 +105,7 @@ function figures(status: Json): Fields {
   ];
 }
 
+const LAG_SHOWN_MS_MIN = 2_000;
 const WORKERS_SHOWN_MAX = 5;
 const ADMIN_ONLY = "visible to keys of tenant * only";
 

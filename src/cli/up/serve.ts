@@ -92,8 +92,7 @@ async function serveGateway(options: ServeOptions, live: LiveConfig, stops: Stop
   stops.add(() => engine.tasks.close());
   stops.add(await watchWorkers(engine));
   stops.add(await watchSafety(engine));
-  // A gateway runs no sweeper, so its sweeps are never late.
-  return listen(base, options, stops, { sweptMs: () => engine.world.clock.now() }, ROUTES);
+  return listen(base, options, stops, { duties: () => [] }, ROUTES);
 }
 
 /** Consumers, sweeper and timers; HTTP serves health routes only. */

@@ -21,43 +21,84 @@ import { writeAudit } from "./audit-log.ts";
 // Moves audit entries into the hash chain of their org (`core/model/audit.ts`). Any process may run it; commits are
 // exclusive by version.
 
-/** Moves pending entries of all orgs; returns their number. */
-export async function chainAll(engine: Needs<"world" | "commit" | "audit" | "throttle">): Promise<number> {
-  await writeAudit(engine, engine.audit.takeFailed());
-  const waiting = await engine.world.store.counts(AUDIT_PENDING_GROUP, ORGS_MAX);
-  const orgs = [...waiting.keys()];
-  let moved = 0;
-  for (let at = 0; at < orgs.length; at += ORGS_AT_ONCE) {
-    const some = await Promise.all(orgs.slice(at, at + ORGS_AT_ONCE).map((org) => chainAudit(engine, org)));
-    moved += some.reduce((sum, count) => sum + count, 0);
+type ChainContext = Needs<"world" | "commit" | "audit" | "throttle">;
+
+/**
+ * Chains the pending entries of all orgs in passes of bounded work. Entries that arrive meanwhile are left to the next
+ * pass, so a pass ends at any load. The orgs take turns.
+ */
+export class AuditChainer {
+  readonly #engine: ChainContext;
+  /** Orgs of earlier passes that have had their turn. */
+  readonly #served = new Set<string>();
+
+  constructor(engine: ChainContext) {
+    this.#engine = engine;
   }
-  return moved;
+
+  /** Null when nothing is left, otherwise the age of the oldest entry left in milliseconds. */
+  async pass(): Promise<number | null> {
+    const engine = this.#engine;
+    await writeAudit(engine, engine.audit.takeFailed());
+    const waiting = await engine.world.store.counts(AUDIT_PENDING_GROUP, ORGS_MAX);
+    const isNext = (org: string) => !this.#served.has(org);
+    if (![...waiting.keys()].some(isNext)) this.#served.clear();
+    const orgs = [...waiting.keys()].filter(isNext).slice(0, ORGS_PER_PASS);
+    for (const org of orgs) this.#served.add(org);
+    const passes = await Promise.all(orgs.map((org) => chainSome(engine, org, RECORDS_PER_PASS)));
+    const nowMs = engine.world.clock.now();
+    const left = passes.flatMap(({ leftMs }) => (leftMs === null ? [] : [Math.max(0, nowMs - leftMs)]));
+    if (left.length > 0) return Math.max(...left);
+    return waiting.size > orgs.length ? 0 : null;
+  }
+}
+
+/** Chains all pending entries of all orgs. */
+export async function chainAll(engine: ChainContext): Promise<void> {
+  const chainer = new AuditChainer(engine);
+  while ((await chainer.pass()) !== null);
+}
+
+/** Chains the entries of one org that are pending, as far as a reader waits for; returns their number. */
+export async function chainAudit(engine: Needs<"world" | "commit" | "throttle">, org: string): Promise<number> {
+  return (await chainSome(engine, org, RECORDS_PER_READ)).moved;
+}
+
+interface Chained {
+  readonly moved: number;
+  /** Time of the last entry that was chained if more are pending, otherwise null. */
+  readonly leftMs: number | null;
 }
 
 /**
- * Moves pending entries of one org in bounded portions. Many portions per list call, because a list costs more than a
+ * Moves pending records of one org in bounded portions. Many portions per list call, because a list costs more than a
  * portion.
  */
-export async function chainAudit(engine: Needs<"world" | "commit" | "throttle">, org: string): Promise<number> {
+async function chainSome(
+  engine: Needs<"world" | "commit" | "throttle">,
+  org: string,
+  recordsMax: number,
+): Promise<Chained> {
   const { clock, store } = engine.world;
   const query = { index: pendingAuditOf(org), order: "oldest" } as const;
-  let moved = 0;
+  let [moved, records] = [0, 0];
   let end: ChainEnd | null = null;
-  for (let looks = 0, limit = RECORDS_MAX; looks < LOOKS_MAX; looks++) {
+  for (let limit = RECORDS_MAX; ; ) {
     const { items, cursor } = await store.list(AUDIT_PENDING, { ...query, limit });
     for (const portion of portionsOf(items)) {
       await awaitTurn(engine, CHAINING);
       const fromMs = clock.now();
       end = await chain(engine, org, portion, end);
       engine.throttle.charge(CHAINING, Number.POSITIVE_INFINITY, clock.now() - fromMs, clock.now());
-      if (end === null) return moved; // Another process works on this chain.
+      if (end === null) return { moved, leftMs: null }; // Another process works on this chain.
       moved += linesOf(portion);
     }
-    if (cursor === null) return moved;
+    records += items.length;
+    if (cursor === null) return { moved, leftMs: null };
+    if (records >= recordsMax) return { moved, leftMs: items.at(-1)?.value.lines.at(-1)?.at ?? clock.now() };
     // Bounds the number of records by the entries that one portion may have.
     limit = linesOf(items) <= CHAINED_MAX ? Math.min(2 * limit, LISTED_MAX) : RECORDS_MAX;
   }
-  return moved;
 }
 
 /** Splits records into commits of bounded size, in order. */
@@ -127,8 +168,10 @@ function written<T>(id: string, before: Versioned<T> | null, value: T): Versione
 /** Chaining yields to all other work (`fairness-throttle.ts`). */
 const CHAINING = "audit";
 const ORGS_MAX = 10_000;
-const ORGS_AT_ONCE = 64;
-const LOOKS_MAX = 1_000;
+const ORGS_PER_PASS = 64;
+/** Per org and pass. */
+const RECORDS_PER_PASS = 500;
+const RECORDS_PER_READ = 20_000;
 /** Records per list call. */
 const LISTED_MAX = 192;
 /** Records and entries per commit; small, so that other commits are not delayed. */

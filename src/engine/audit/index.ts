@@ -8,5 +8,5 @@ export {
   recordAudit,
   repeatedLine,
 } from "./audit-log.ts";
-export { chainAll } from "./chain-audit.ts";
+export { AuditChainer } from "./chain-audit.ts";
 export { checkAudit, readAudit, readAuditOf } from "./read-audit.ts";

@@ -38,6 +38,13 @@ export async function onDue(engine: TimerContext, due: Due): Promise<void> {
   }
 }
 
+/** Whether the record has reached the end of its retention and is only removed, or kept longer with its run. */
+export function isExpiry({ table, value }: Due): boolean {
+  if (table !== JOBS.name) return EXPIRING.has(table);
+  const { state, step } = value as Job;
+  return isFinal(state) && !step?.isSubRunLeft;
+}
+
 type TimerContext = RunContext & Needs<"arrivals">;
 
 interface TimerHandler {
@@ -65,6 +72,10 @@ function handler<T>(
 }
 
 const expiring = <T>(table: Table<T>) => handler(table, (engine, found) => forget(engine, table, found));
+
+const EXPIRING: ReadonlySet<string> = new Set(
+  [RETRY_STATES, RESERVATIONS, RUN_RESERVATIONS, DEAD_LETTERS].map(({ name }) => name),
+);
 
 const TIMER_HANDLERS: ReadonlyMap<string, TimerHandler> = new Map([
   handler(JOBS, onJobDue),

@@ -1,4 +1,5 @@
-/** Background duties: sweeper, due timers, redrive of dead letters, slot recounts. */
+/** Background duties: one loop each (sweeper), due timers, redrive of dead letters, slot recounts. */
 export { onDue } from "./due-timers.ts";
+export type { DutyStatus } from "./duty-loop.ts";
 export { discardDeadLetter, type RetryOutcome, redriveDeadLetter } from "./redrive.ts";
 export { Sweeper } from "./sweeper.ts";

@@ -16,16 +16,10 @@ export class SlotRecounts {
   /** Orgs in order of their last recount. */
   readonly #seen = new Set<string>();
   #cursor: string | undefined;
-  #lastMs: number | null = null;
 
-  /** Does nothing before the interval has passed. */
-  async sweep(engine: Needs<"world">): Promise<void> {
-    const nowMs = engine.world.clock.now();
-    // A clock that was set back must not stop the recounts.
-    if (this.#lastMs !== null && Math.abs(nowMs - this.#lastMs) < EVERY_MS) return;
+  async pass(engine: Needs<"world">): Promise<void> {
     await this.#look(engine);
     await recountSlots(engine, this.#seen);
-    this.#lastMs = nowMs;
   }
 
   /** Continues through the workflows, and starts again after the last. */
@@ -67,7 +61,6 @@ async function recountOrg(engine: Needs<"world">, org: string): Promise<void> {
   if (off !== 0) metrics.add("cordum_slots_recounted_total", {}, off);
 }
 
-const EVERY_MS = 60_000;
 const ORGS_MAX = 100;
 const HEADS_MAX = 200;
 const SEEN_MAX = 10_000;

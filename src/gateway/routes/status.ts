@@ -26,7 +26,7 @@ import { FAIL_OPEN_TOTAL } from "../../engine/safety/index.ts";
 import { visibleTenant } from "../auth/access.ts";
 import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route, type ServerInfo } from "../route.ts";
 import { inForceView } from "../views/policy-views.ts";
-import { readinessOf } from "./health.ts";
+import { DUTIES, dutiesView, readinessOf } from "./health.ts";
 import { killView } from "./kill-switch.ts";
 
 const counts = Type.Record(Type.String(), Type.Integer());
@@ -41,6 +41,7 @@ export const STATUS_ROUTES: readonly Route[] = [
     response: Type.Object({
       tenant: Type.String({ description: "The tenant of the numbers; `*` for all tenants." }),
       ready: Type.Boolean(),
+      duties: DUTIES,
       backlog: Type.Record(Type.String(), Type.Integer(), { description: "Jobs awaiting dispatch, by topic." }),
       backlog_total: Type.Integer(),
       in_flight: orNull(counts),
@@ -96,6 +97,7 @@ async function getStatus(gateway: Gateway, request: GatewayRequest): Promise<Gat
     uptime_ms: Math.max(0, Math.round(clock.now() - startedMs)),
     ready: readiness.ready,
     ...(readiness.ready ? {} : { not_ready_because: readiness.reason }),
+    duties: dutiesView(gateway),
     needs_key: needsKey,
     ...queues,
     workers: workersOf(engine, tenant),

@@ -1,0 +1,108 @@
+import type { Cancel } from "../../ports/clock.ts";
+import type { Due } from "../../ports/store.ts";
+import type { Needs, RunContext } from "../engine.ts";
+import { isExpiry, onDue } from "./due-timers.ts";
+
+/**
+ * Claims due records and runs their timer handlers.
+ *
+ * 1. Records due within the horizon are claimed by lease and get a timer each, so that they fire at their own time with
+ *    the jitter of their policy. Firing everything that is due once per pass would form waves again. They are claimed a
+ *    few at a time, because a long read would delay those that are due meanwhile.
+ * 2. A slow record (a hanging kernel) does not delay the next pass; the number in progress is bounded.
+ * 3. Records whose retention has ended are removed by a loop of their own, so that many of them do not delay leases and
+ *    deadlines. When its queue is full, claiming waits for room.
+ */
+export class DueClaims {
+  readonly #engine: RunContext & Needs<"arrivals">;
+  readonly #timers = new Set<Cancel>();
+  readonly #firing = new Set<Promise<void>>();
+  #expired: Due[] = [];
+  /** Called when the number in progress allows the next batch. */
+  #onCalm = (): void => {};
+  #isOverdue = false;
+  #isStopped = false;
+
+  constructor(engine: RunContext & Needs<"arrivals">) {
+    this.#engine = engine;
+  }
+
+  stop(): void {
+    this.#isStopped = true;
+    for (const cancel of this.#timers) cancel();
+    this.#timers.clear();
+  }
+
+  /** Resolves when all fired records are processed. */
+  async settled(): Promise<void> {
+    while (this.#firing.size > 0) await Promise.all(this.#firing);
+  }
+
+  /** Claims one batch. Null when nothing is left, otherwise the age of the last record claimed. */
+  async claim(): Promise<number | null> {
+    const { clock, store } = this.#engine.world;
+    const { horizonMs, leaseMs, batchMax } = this.#engine.settings.current.sweep;
+    if (this.#firing.size >= batchMax) await new Promise<void>((resolve) => (this.#onCalm = resolve));
+    while (this.#expired.length > EXPIRED_MAX - batchMax && !this.#isStopped) await this.removeExpired();
+    if (this.#isStopped || this.#timers.size >= TIMERS_MAX) return null;
+    const limit = this.#isOverdue ? batchMax : Math.min(AHEAD_MAX, batchMax);
+    const nowMs = clock.now();
+    const items = await store.due({ nowMs, untilMs: nowMs + horizonMs, leaseMs, limit });
+    if (this.#isStopped) return null;
+    for (const item of items) {
+      if (item.dueMs > nowMs) this.#arm(item);
+      else this.#fire(item);
+    }
+    const hasMore = items.length === limit;
+    this.#isOverdue = hasMore && items.every(({ dueMs }) => dueMs <= nowMs);
+    return hasMore ? Math.max(0, clock.now() - (items.at(-1)?.dueMs ?? nowMs)) : null;
+  }
+
+  /** Removes one batch of records whose retention has ended. */
+  async removeExpired(): Promise<number | null> {
+    if (this.#isStopped) return null;
+    await Promise.all(this.#expired.splice(0, EXPIRED_PER_PASS).map((item) => this.#handle(item)));
+    const [oldest] = this.#expired;
+    return oldest ? Math.max(0, this.#engine.world.clock.now() - oldest.dueMs) : null;
+  }
+
+  #arm(item: Due): void {
+    const { clock } = this.#engine.world;
+    const cancel = clock.after(item.dueMs - clock.now(), () => {
+      this.#timers.delete(cancel);
+      if (clock.now() < item.dueMs) this.#arm(item);
+      else this.#fire(item);
+    });
+    this.#timers.add(cancel);
+  }
+
+  #fire(item: Due): void {
+    if (isExpiry(item)) {
+      this.#expired.push(item);
+      return;
+    }
+    const { clock, metrics } = this.#engine.world;
+    metrics.observe("cordum_timer_lateness_seconds", Math.max(0, clock.now() - item.dueMs) / 1_000);
+    const work = this.#handle(item).finally(() => {
+      this.#firing.delete(work);
+      if (this.#firing.size * 2 < this.#engine.settings.current.sweep.batchMax) this.#onCalm();
+    });
+    this.#firing.add(work);
+  }
+
+  /** After a failure the claim expires and a later pass takes the record again. */
+  async #handle(item: Due): Promise<void> {
+    try {
+      await onDue(this.#engine, item);
+    } catch (error) {
+      this.#engine.world.log.write("warn", "timer_failed", { table: item.table, id: item.id, error: String(error) });
+    }
+  }
+}
+
+/** Claimed per step of those that are not due yet: about a millisecond of work. */
+const AHEAD_MAX = 100;
+const TIMERS_MAX = 100_000;
+const EXPIRED_PER_PASS = 100;
+/** Leaves room for the largest batch. */
+const EXPIRED_MAX = 20_000;
