@@ -28,9 +28,20 @@ export function decodeValue(text: string): unknown {
   if (!text.includes("\n")) return JSON.parse(text);
   const [whole = "", ...patches] = text.split("\n");
   let value: unknown = JSON.parse(whole);
-  for (const patch of patches) value = applyPatch(value, JSON.parse(patch) as Patch);
+  if (typeof value !== "object" || value === null) throw new Error("the base of a patch is not an object");
+  for (const patch of patches) value = applyPatch(value, readPatch(patch));
   return value;
 }
+
+function readPatch(text: string): Patch {
+  const patch = JSON.parse(text) as Patch;
+  for (const part in patch) {
+    if (!PATCH_PARTS.includes(part)) throw new Error(`a patch has the unknown part \`${part}\``);
+  }
+  return patch;
+}
+
+const PATCH_PARTS: readonly string[] = ["s", "d", "p", "i"] satisfies (keyof Patch)[];
 
 const LINE_BREAK = 10;
 const WHOLE_EVERY = 8;

@@ -51,7 +51,7 @@ export async function openCluster(options: ClusterOptions): Promise<Cluster> {
       ...(space === undefined ? {} : { prefix: `${space}.`, stream: `${space}_SYS` }),
     });
     const locks = await RedisLocks.open(redis, clock, random);
-    const store = new RedisStore(redis.pipe, redis.prefix);
+    const store = new RedisStore(redis);
     const blobs = new RedisBlobs(redis.client);
     return {
       world: { name, clock, random, bus, store, locks, blobs, safety, log, metrics },

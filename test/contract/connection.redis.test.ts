@@ -21,7 +21,7 @@ describe("the connection to redis", () => {
   };
   const connect = async (timeoutMs = 5_000): Promise<void> => {
     connection = await connectRedis(server.url, { log, timeoutMs });
-    store = new RedisStore(connection.pipe, connection.prefix);
+    store = new RedisStore(connection);
   };
 
   beforeEach(async () => {
@@ -126,8 +126,9 @@ describe("the connection to redis", () => {
 
   it("throws errors without payloads", async () => {
     const { client, prefix } = connection;
-    await client.hset(`${prefix}r:doc/broken`, "a", "b");
-    const error: unknown = await store.commit(change("broken", null, "secret")).catch((thrown: unknown) => thrown);
+    await client.set(`${prefix}due`, "not a sorted set");
+    const placed = { ...change("broken", 0), puts: [put(DOCS, "broken", null, { text: "secret", isPlaced: true })] };
+    const error: unknown = await store.commit(placed).catch((thrown: unknown) => thrown);
     expect(error).toMatchObject({ code: "STORE_REFUSED" });
     expect(isUnavailable(error)).toBe(false);
     expect(JSON.stringify(error, Object.getOwnPropertyNames(error))).not.toContain("secret");
@@ -144,7 +145,9 @@ describe("the connection to redis", () => {
     await store.take(DOCS, { queue: "q", limit: 1, nowMs: 0, leaseMs: 1_000 });
     await store.due({ nowMs: 0, untilMs: 10, leaseMs: 1_000, limit: 1 });
     await store.commit({ ...change("a", 0), puts: [put(DOCS, "a", await store.load(DOCS, "a"), null)] });
-    expect(await connection.client.keys("*")).toEqual([`${connection.prefix}f:doc/a`]);
+    const { prefix, guard } = connection;
+    const kept = [`${prefix}f:doc/a`, `${prefix}process:${guard.processId}`, `${prefix}schema`];
+    expect((await connection.client.keys("*")).sort()).toEqual(kept);
     expect(await connection.client.pttl(`${connection.prefix}f:doc/a`)).toBeGreaterThan(0);
   });
 

@@ -1,4 +1,4 @@
-import type { Encoded } from "./encode.ts";
+import { type Encoded, encodeArgs } from "./encode.ts";
 import type { RedisPipe } from "./pipe.ts";
 import type { Script } from "./script.ts";
 
@@ -13,11 +13,16 @@ import type { Script } from "./script.ts";
 export class RedisBatch {
   readonly #pipe: RedisPipe;
   readonly #script: Script;
+  readonly #head: readonly Encoded[];
+  readonly #onEnd: (last: unknown) => void;
   #calls: Call[] = [];
 
-  constructor(pipe: RedisPipe, script: Script) {
+  /** `head`: arguments before those of the calls. `onEnd` gets the reply after those of the calls. */
+  constructor(pipe: RedisPipe, script: Script, head: readonly string[] = [], onEnd = (_last: unknown) => {}) {
     this.#pipe = pipe;
     this.#script = script;
+    this.#head = head.length === 0 ? [] : [encodeArgs(head)];
+    this.#onEnd = onEnd;
     pipe.addSource(() => this.#gather());
   }
 
@@ -35,8 +40,8 @@ export class RedisBatch {
     for (let from = 0; from < calls.length; ) {
       const to = endOfBatch(calls, from);
       const batch = calls.slice(from, to);
-      const args = batch.map((call) => call.args);
-      settle(batch, this.#pipe.runEncoded(this.#script, args) as Promise<readonly unknown[]>);
+      const args = [...this.#head, ...batch.map((call) => call.args)];
+      settle(batch, this.#pipe.runEncoded(this.#script, args) as Promise<readonly unknown[]>, this.#onEnd);
       from = to;
     }
   }
@@ -55,9 +60,14 @@ interface Call extends Deferred<unknown> {
 }
 
 /** Settles each call with its reply, or all calls with the failure of the batch. */
-export function settle<T>(batch: readonly Deferred<T>[], answers: Promise<readonly T[]>): void {
+function settle<T>(
+  batch: readonly Deferred<T>[],
+  answers: Promise<readonly T[]>,
+  onEnd: (last: unknown) => void,
+): void {
   answers.then(
     (replies) => {
+      onEnd(replies[batch.length]);
       for (let at = 0; at < batch.length; at += 1) batch[at]!.resolve(replies[at]!);
     },
     (error: unknown) => {

@@ -1,40 +1,59 @@
 import { Redis, type RedisOptions } from "ioredis";
 import type { Log } from "../../ports/log.ts";
 import { RedisFailure } from "./errors.ts";
+import { GuardedClient } from "./guarded-client.ts";
 import { PREFIX } from "./keys.ts";
 import { RedisPipe } from "./pipe.ts";
+import { SchemaGuard } from "./schema-guard.ts";
 
 /**
  * The connection to Redis 7 or Valkey.
  *
- * 1. `connectRedis` rejects if the server is unreachable or too old.
+ * 1. `connectRedis` rejects if the server is unreachable or too old, or if its data has another schema.
  * 2. Afterwards the client reconnects indefinitely. While disconnected every command fails at once; a command without a
  *    reply fails after `timeoutMs`. Commands are neither queued nor resent.
  * 3. Server settings that risk data loss are logged at the start and reported by `status` and `doctor`.
  */
 export async function connectRedis(url: string, options: ConnectOptions): Promise<RedisConnection> {
-  const prefix = options.prefix ?? PREFIX;
+  const { log, prefix = PREFIX, timeoutMs = TIMEOUT_MS, onWentBack = () => undefined } = options;
   const address = withoutPassword(url);
-  const clients: Redis[] = [];
-  const open = async (): Promise<Redis> => {
-    const client = new Redis(url, clientOptions(options.timeoutMs ?? TIMEOUT_MS));
-    clients.push(client);
-    await connect(client, address, options.log);
-    return client;
+  const client = new GuardedClient(url, clientOptions(timeoutMs));
+  const clients: Redis[] = [client];
+  const guard = new SchemaGuard(client, { prefix, address, log, onWentBack });
+  const openAnother = async (): Promise<Redis> => {
+    const another = new Redis(url, clientOptions(timeoutMs));
+    clients.push(another);
+    await connect(another, address, log);
+    return another;
   };
   const close = async (): Promise<void> => {
+    guard.stop();
     await Promise.all(clients.splice(0).map(disconnect));
   };
   try {
-    const client = await open();
+    await connect(client, address, log);
     const server = await serverInfo(client);
     requireVersion(server, address);
-    warnAbout(server, options.log);
-    return { client, pipe: new RedisPipe(client, prefix), prefix, server, openAnother: open, close };
+    await guard.start();
+    warnAbout(server, log);
+    const pipe = new RedisPipe(client, prefix, () => guard.recheck());
+    return { client, pipe, prefix, server, guard, log, openAnother, close };
   } catch (error) {
     await close();
     throw error;
   }
+}
+
+/** A connection for workers, which read and write payloads only: these have no schema. */
+export async function connectForBlobs(url: string, log: Log): Promise<{ client: Redis; close(): Promise<void> }> {
+  const client = new Redis(url, clientOptions(TIMEOUT_MS));
+  try {
+    await connect(client, withoutPassword(url), log);
+  } catch (error) {
+    client.disconnect();
+    throw error;
+  }
+  return { client, close: () => disconnect(client) };
 }
 
 export interface ConnectOptions {
@@ -42,6 +61,8 @@ export interface ConnectOptions {
   readonly prefix?: string;
   /** Timeout of a command. */
   readonly timeoutMs?: number;
+  /** Called when the server lacks writes that it had acknowledged to this process. */
+  readonly onWentBack?: (detail: string) => void;
 }
 
 export interface RedisConnection {
@@ -49,6 +70,8 @@ export interface RedisConnection {
   readonly pipe: RedisPipe;
   readonly prefix: string;
   readonly server: RedisServer;
+  readonly guard: SchemaGuard;
+  readonly log: Log;
   /** Opens a further connection, closed together with this one: pub/sub needs its own. */
   openAnother(): Promise<Redis>;
   close(): Promise<void>;
@@ -103,7 +126,8 @@ async function connect(client: Redis, address: string, log: Log): Promise<void> 
     isOpen = false;
   });
   client.on("ready", () => {
-    log.write("info", "redis_connected", { address });
+    // A guarded connection is open for use after its check.
+    if (!(client instanceof GuardedClient)) log.write("info", "redis_connected", { address });
     isOpen = true;
   });
   try {
@@ -125,8 +149,8 @@ async function disconnect(client: Redis): Promise<void> {
   if (client.status !== "end") client.disconnect();
 }
 
-async function serverInfo(client: Redis): Promise<RedisServer> {
-  const info = await client.info("server");
+async function serverInfo(client: GuardedClient): Promise<RedisServer> {
+  const info = await client.unguarded(() => client.info("server"));
   const field = (name: string): string | null => new RegExp(`^${name}:(.*?)\r?$`, "m").exec(info)?.[1] ?? null;
   const settings = await settingsOf(client);
   const valkey = field("valkey_version");
@@ -139,9 +163,10 @@ async function serverInfo(client: Redis): Promise<RedisServer> {
 }
 
 /** `null` if the server forbids CONFIG, as hosted servers often do. */
-async function settingsOf(client: Redis): Promise<ReadonlyMap<string, string> | null> {
+async function settingsOf(client: GuardedClient): Promise<ReadonlyMap<string, string> | null> {
   try {
-    const flat = (await client.call("config", "get", "maxmemory-policy", "appendonly", "appendfsync")) as string[];
+    const names = ["maxmemory-policy", "appendonly", "appendfsync"];
+    const flat = (await client.unguarded(() => client.call("config", "get", ...names))) as string[];
     const settings = new Map<string, string>();
     for (let at = 0; at + 1 < flat.length; at += 2) settings.set(flat[at]!, flat[at + 1]!);
     return settings;

@@ -1,6 +1,7 @@
 import type { Entry } from "../../core/model/table.ts";
 import { type Change, deltasOf, type Guard, movesOf, type Put } from "../../ports/store.ts";
 import { decodeValue, encodeValue, isDelta } from "../record-text.ts";
+import { unreadable } from "./errors.ts";
 import { lockName } from "./keys.ts";
 
 /**
@@ -110,19 +111,34 @@ export interface Decoded {
   readonly value: unknown;
 }
 
-export function decodeRecord(record: string): Decoded {
-  const end = record.lastIndexOf("\n");
-  const [version, due] = record.slice(end + 1).split(" ");
-  const first = record.indexOf("\n");
-  // Every second line is the "version due score" of an earlier version.
-  const text =
-    first === end
-      ? record.slice(0, end)
-      : record
-          .split("\n")
-          .filter((_, at) => at % 2 === 0)
-          .join("\n");
-  return { version: Number(version), dueMs: due === "-" ? null : Number(due), value: decodeValue(text) };
+/** Throws if the record is damaged or has an unknown format. */
+export function decodeRecord(record: string, rid: string): Decoded {
+  try {
+    const end = record.lastIndexOf("\n");
+    const [version, due, score] = record.slice(end + 1).split(" ");
+    if (!(Number(version) > 0) || score === undefined || (due !== "-" && !(Number(due) >= 0))) {
+      throw new Error("its last line is not `version due score`");
+    }
+    const text = record.indexOf("\n") === end ? record.slice(0, end) : textOf(record.split("\n"));
+    return { version: Number(version), dueMs: due === "-" ? null : Number(due), value: decodeValue(text) };
+  } catch (error) {
+    // Messages of the parser contain parts of the record.
+    if (error instanceof SyntaxError) throw unreadable(rid, "it is not a JSON document");
+    if (error instanceof TypeError) throw unreadable(rid, "a patch does not fit its base");
+    throw unreadable(rid, (error as Error).message);
+  }
+}
+
+/** Every second line is the "version due score" of the text before it. Each patch follows the version it is based on. */
+function textOf(lines: readonly string[]): string {
+  const texts: string[] = [];
+  for (let at = 0; at < lines.length; at += 2) {
+    const version = Number.parseInt(lines[at + 1] ?? "", 10);
+    if (at > 0 && version !== Number.parseInt(lines[at - 1]!, 10) + 1)
+      throw new Error("the base of a patch is missing");
+    texts.push(lines[at]!);
+  }
+  return texts.join("\n");
 }
 
 /** Builds RESP text. The parts are joined once, which is cheaper than concatenation. */

@@ -26,14 +26,28 @@ export function failureOf(thrown: unknown): RedisFailure {
   const error = thrown instanceof Error ? thrown : new Error(String(thrown));
   delete (error as { command?: unknown }).command;
   const isAnswer = error.name === "ReplyError";
+  if (isSchemaRefused(error)) {
+    return new RedisFailure("STORE_UNAVAILABLE", "redis unavailable: the schema of its data differs", error);
+  }
   if (!isAnswer || TRANSIENT.has(error.message.split(" ", 1)[0]!)) {
     return new RedisFailure("STORE_UNAVAILABLE", `redis unavailable: ${describe(error)}`, error);
   }
   return new RedisFailure("STORE_REFUSED", `redis rejected the command: ${error.message}`, error);
 }
 
-export const isScriptUnknown = (error: unknown): boolean =>
-  error instanceof Error && error.name === "ReplyError" && error.message.startsWith("NOSCRIPT");
+/** A record that exists but is damaged or has an unknown format. It is never treated as absent. */
+export function unreadable(key: string, why: string): RedisFailure {
+  const next = "restore the key from a backup, or delete it if its loss is acceptable";
+  return new RedisFailure("STORE_REFUSED", `record \`${key}\` in redis cannot be read (${why}): ${next}`);
+}
+
+export const isScriptUnknown = (error: unknown): boolean => isReply(error, "NOSCRIPT");
+
+/** The script found another schema and did nothing. */
+export const isSchemaRefused = (error: unknown): boolean => isReply(error, "SCHEMA");
+
+const isReply = (error: unknown, code: string): boolean =>
+  error instanceof Error && error.name === "ReplyError" && error.message.startsWith(`${code} `);
 
 /** Error replies about the state of the server, not about the command. */
 const TRANSIENT = new Set([

@@ -1,6 +1,6 @@
 import { Command, type Redis } from "ioredis";
 import { type Encoded, encodeArgs, encodeCommand } from "./encode.ts";
-import { failureOf, isScriptUnknown } from "./errors.ts";
+import { failureOf, isSchemaRefused, isScriptUnknown } from "./errors.ts";
 import type { Script } from "./script.ts";
 
 /**
@@ -19,9 +19,12 @@ export class RedisPipe {
   #commands: RawCommand[] = [];
   #isFlushScheduled = false;
   #isFlushSoon = false;
+  readonly #onSchemaRefused: () => void;
 
-  constructor(client: Redis, prefix: string) {
+  /** `onSchemaRefused` is called when a script found data of another schema. */
+  constructor(client: Redis, prefix: string, onSchemaRefused: () => void) {
     this.#client = client;
+    this.#onSchemaRefused = onSchemaRefused;
     this.#prefix = encodeArgs(["1", prefix]);
   }
 
@@ -71,7 +74,7 @@ export class RedisPipe {
     try {
       return await this.#send("evalsha", [script.sha, this.#prefix, ...args]);
     } catch (error) {
-      if (!isScriptUnknown(error)) throw failureOf(error);
+      if (!isScriptUnknown(error)) throw this.#failureOf(error);
     }
     return this.command("eval", [script.source, this.#prefix, ...args]);
   }
@@ -80,8 +83,13 @@ export class RedisPipe {
     try {
       return await this.#send(name, args);
     } catch (error) {
-      throw failureOf(error);
+      throw this.#failureOf(error);
     }
+  }
+
+  #failureOf(error: unknown): Error {
+    if (isSchemaRefused(error)) this.#onSchemaRefused();
+    return failureOf(error);
   }
 
   #send(name: string, args: readonly Encoded[]): Promise<unknown> {

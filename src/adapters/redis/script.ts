@@ -9,7 +9,15 @@ export interface Script {
   readonly source: Encoded;
 }
 
+/**
+ * Version of the data in Redis: keys, record texts, lock values. A change that a process of the previous version cannot read,
+ * or would misread, increases it and comes with a migration (decision 0025).
+ */
+export const SCHEMA = 1;
+
+/** Every script of the engine refuses to run on data of another schema, so a newer process stops an older one at once. */
 export function script(source: string): Script {
-  const text = source.trim();
+  const text = `if redis.call('GET', KEYS[1] .. 'schema') ~= '${SCHEMA}' then return redis.error_reply('SCHEMA differs') end
+${source.trim()}`;
   return { sha: encodeArgs([createHash("sha1").update(text).digest("hex")]), source: encodeArgs([text]) };
 }

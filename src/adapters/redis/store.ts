@@ -1,5 +1,6 @@
 import type { CounterName, Table } from "../../core/model/table.ts";
 import type { Message } from "../../ports/bus.ts";
+import type { Log } from "../../ports/log.ts";
 import type {
   Change,
   Committed,
@@ -11,9 +12,10 @@ import type {
   TakeQuery,
   Versioned,
 } from "../../ports/store.ts";
-import { type Deferred, RedisBatch, settle } from "./batch.ts";
+import { type Deferred, RedisBatch } from "./batch.ts";
+import type { RedisConnection } from "./connection.ts";
 import { decodeRecord, encodeArgs, encodeChange, encodeSent, idOfMember, inCheckOrder, ridOf } from "./encode.ts";
-import { RedisFailure } from "./errors.ts";
+import { RedisFailure, unreadable } from "./errors.ts";
 import type { RedisPipe } from "./pipe.ts";
 import { DUE, TAKE, UNTAKE } from "./scripts/claims.ts";
 import { COMMIT } from "./scripts/commit.ts";
@@ -24,37 +26,43 @@ import { COUNTS, LIST, RECOUNT, UNSENT } from "./scripts/pages.ts";
  *
  * 1. Every call is one atomic script. The commits of a tick share a script call (see `batch.ts`), its loads an MGET.
  * 2. A lost connection or a timeout is thrown as `STORE_UNAVAILABLE`. Nothing is resent.
+ * 3. A record that exists but cannot be read is an error of `load`, `list` and `commit`. `take` and `due` log it, keep it
+ *    claimed and return the others: one damaged record must not stop a queue.
  *
  * Keys after the prefix: `r:<table>/<id>` records, `f:<table>/<id>` fences, `l:<table>/<list>` lists,
  * `q:<table>/<queue>` queues and their claims `k:<table>/<queue>`, `due` and `due:claims`, `c:<group>` counters,
- * `outbox`, `outbox:at`, `outbox:seq`; totals by name, for example `scheduler:input_fail_open_total`.
+ * `outbox`, `outbox:at`, `outbox:seq`; totals by name, for example `scheduler:input_fail_open_total`; `schema` and
+ * `process:<id>` (see `schema-guard.ts`).
  */
 export class RedisStore implements Store {
   readonly #pipe: RedisPipe;
   readonly #prefix: string;
   readonly #recordPrefix: string;
+  readonly #log: Log;
   readonly #changes: RedisBatch;
-  #loads: (Deferred<string | null> & { readonly key: string })[] = [];
+  #loads: Load[] = [];
 
-  constructor(pipe: RedisPipe, prefix: string) {
+  constructor({ pipe, prefix, guard, log }: Pick<RedisConnection, "pipe" | "prefix" | "guard" | "log">) {
     this.#pipe = pipe;
     this.#prefix = prefix;
     this.#recordPrefix = `${prefix}r:`;
-    this.#changes = new RedisBatch(pipe, COMMIT);
+    this.#log = log;
+    this.#changes = new RedisBatch(pipe, COMMIT, [guard.processId], (commits) => guard.committed(commits as number));
     pipe.addSource(() => this.#gatherLoads());
   }
 
   async load<T>(table: Table<T>, id: string): Promise<Versioned<T> | null> {
+    const key = this.#recordPrefix + ridOf(table.name, id);
     const text = await new Promise<string | null>((resolve, reject) => {
-      this.#loads.push({ key: this.#recordPrefix + ridOf(table.name, id), resolve, reject });
+      this.#loads.push({ key, resolve, reject });
       this.#pipe.scheduleFlush();
     });
-    return text === null ? null : versioned<T>(id, text);
+    return text === null ? null : versioned<T>(key, id, text);
   }
 
   async commit(change: Change): Promise<Committed> {
     const answer = await this.#changes.call(encodeChange(change));
-    return answer === 0 ? COMMITTED : committedOf(change, answer);
+    return answer === 0 ? COMMITTED : this.#committedOf(change, answer);
   }
 
   async list<T>(table: Table<T>, query: ListQuery): Promise<Page<T>> {
@@ -66,7 +74,8 @@ export class RedisStore implements Store {
     const reply = await this.#run(LIST, [ridOf(table.name, index), table.name, String(limit + 1), order, cursor]);
     const items: Versioned<T>[] = [];
     for (let at = 0; at < reply.length && items.length < limit; at += 2) {
-      items.push(versioned(idOfMember(reply[at]!), reply[at + 1]!));
+      const id = idOfMember(reply[at]!);
+      items.push(versioned(this.#recordPrefix + ridOf(table.name, id), id, reply[at + 1]!));
     }
     const isMore = reply.length > 2 * limit;
     return { items, cursor: isMore ? reply[2 * limit - 2]! : null };
@@ -76,9 +85,7 @@ export class RedisStore implements Store {
     if (limit < 1) return [];
     const args = [ridOf(table.name, queue), table.name, String(limit), String(nowMs), String(nowMs + leaseMs)];
     const reply = await this.#run(TAKE, args);
-    const heads: Versioned<T>[] = [];
-    for (let at = 0; at < reply.length; at += 2) heads.push(versioned(reply[at]!, reply[at + 1]!));
-    return heads;
+    return this.#readable(reply, (id, text) => versioned<T>(this.#recordPrefix + ridOf(table.name, id), id, text));
   }
 
   async untake<T>(table: Table<T>, queue: string, ids: readonly string[]): Promise<void> {
@@ -88,14 +95,11 @@ export class RedisStore implements Store {
   async due({ nowMs, untilMs, leaseMs, limit }: DueQuery): Promise<readonly Due[]> {
     if (limit < 1) return [];
     const reply = await this.#run(DUE, [String(limit), String(nowMs), String(untilMs), String(nowMs + leaseMs)]);
-    const due: Due[] = [];
-    for (let at = 0; at < reply.length; at += 2) {
-      const rid = reply[at]!;
+    return this.#readable(reply, (rid, text): Due => {
       const cut = rid.indexOf("/");
-      const { version, dueMs, value } = decodeRecord(reply[at + 1]!);
-      due.push({ table: rid.slice(0, cut), id: rid.slice(cut + 1), version, dueMs: dueMs ?? untilMs, value });
-    }
-    return due;
+      const { version, dueMs, value } = decodeRecord(text, this.#recordPrefix + rid);
+      return { table: rid.slice(0, cut), id: rid.slice(cut + 1), version, dueMs: dueMs ?? untilMs, value };
+    });
   }
 
   async counts(group: string, limit: number): Promise<ReadonlyMap<string, number>> {
@@ -136,14 +140,64 @@ export class RedisStore implements Store {
   #gatherLoads(): void {
     const loads = this.#loads;
     this.#loads = [];
-    for (let from = 0; from < loads.length; from += LOADS_MAX) this.#sendLoads(loads.slice(from, from + LOADS_MAX));
+    for (let from = 0; from < loads.length; from += LOADS_MAX) {
+      void this.#sendLoads(loads.slice(from, from + LOADS_MAX));
+    }
   }
 
-  #sendLoads(batch: readonly (Deferred<string | null> & { readonly key: string })[]): void {
-    const keys = encodeArgs(batch.map(({ key }) => key));
-    settle(batch, this.#pipe.command("mget", [keys]) as Promise<readonly (string | null)[]>);
+  async #sendLoads(batch: readonly Load[]): Promise<void> {
+    try {
+      const keys = encodeArgs(batch.map(({ key }) => key));
+      const texts = (await this.#pipe.command("mget", [keys])) as readonly (string | null)[];
+      const missing = batch.filter((_, at) => texts[at] === null);
+      for (let at = 0; at < batch.length; at += 1) if (texts[at] !== null) batch[at]!.resolve(texts[at]!);
+      if (missing.length > 0) await this.#resolveMissing(missing);
+    } catch (error) {
+      for (const load of batch) load.reject(error);
+    }
+  }
+
+  /** MGET returns null for an absent key and for one of another type. */
+  async #resolveMissing(missing: readonly Load[]): Promise<void> {
+    const existing = await this.#pipe.command("exists", [encodeArgs(missing.map(({ key }) => key))]);
+    for (const load of missing) {
+      const type = existing === 0 ? "none" : await this.#pipe.command("type", [encodeArgs([load.key])]);
+      // A string was written after the MGET.
+      if (type === "none" || type === "string") load.resolve(null);
+      else load.reject(unreadable(load.key, `its type is ${type}`));
+    }
+  }
+
+  /** Decodes claimed records. Those that cannot be read stay claimed. */
+  #readable<T>(reply: readonly string[], decode: (id: string, text: string) => T): readonly T[] {
+    const decoded: T[] = [];
+    for (let at = 0; at < reply.length; at += 2) {
+      try {
+        decoded.push(decode(reply[at]!, reply[at + 1]!));
+      } catch (error) {
+        this.#log.write("error", "record_unreadable", { error: String(error) });
+      }
+    }
+    return decoded;
+  }
+
+  #committedOf(change: Change, answer: unknown): Committed {
+    if (Array.isArray(answer)) return { kind: "committed", seen: answer as number[] };
+    const text = String(answer);
+    if (text.startsWith("!"))
+      throw unreadable(this.#recordPrefix + text.slice(1), "its last line or its type is wrong");
+    const [nth = Number.NaN, value = 0] = text.split(" ").map(Number);
+    if (nth % 2 === 0) {
+      const guard = inCheckOrder(change.guards)[nth / 2 - 1];
+      if (guard !== undefined) return { kind: "refused", guard, value };
+    }
+    const stale = change.puts[(nth - 1) / 2];
+    if (stale !== undefined) return { kind: "stale", table: stale.table, id: stale.id };
+    throw new RedisFailure("STORE_REFUSED", `unexpected reply to a commit from redis: \`${text}\``);
   }
 }
+
+type Load = Deferred<string | null> & { readonly key: string };
 
 const LOADS_MAX = 256;
 
@@ -152,19 +206,7 @@ const CURSOR = /^[0-9a-f]{13}:/;
 /** Shared result of commits without watched counters. */
 const COMMITTED: Committed = { kind: "committed", seen: [] };
 
-function committedOf(change: Change, answer: unknown): Committed {
-  if (Array.isArray(answer)) return { kind: "committed", seen: answer as number[] };
-  const [nth = Number.NaN, value = 0] = String(answer).split(" ").map(Number);
-  if (nth % 2 === 0) {
-    const guard = inCheckOrder(change.guards)[nth / 2 - 1];
-    if (guard !== undefined) return { kind: "refused", guard, value };
-  }
-  const stale = change.puts[(nth - 1) / 2];
-  if (stale !== undefined) return { kind: "stale", table: stale.table, id: stale.id };
-  throw new RedisFailure("STORE_REFUSED", `unexpected reply to a commit from redis: \`${String(answer)}\``);
-}
-
-function versioned<T>(id: string, text: string): Versioned<T> {
-  const { version, value } = decodeRecord(text);
+function versioned<T>(key: string, id: string, text: string): Versioned<T> {
+  const { version, value } = decodeRecord(text, key);
   return { id, version, value: value as T };
 }

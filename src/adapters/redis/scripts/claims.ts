@@ -1,11 +1,12 @@
 import { script } from "../script.ts";
+import { RECORDS } from "./records.ts";
 
 /**
  * Claims on queues and due records.
  *
  * A claim moves the entry to a second sorted set, scored by the end of the claim, so that reading the head of a queue skips
  * no claimed entries. The original position is in the last line of the record ("version due score"); an expired claim is
- * moved back to it.
+ * moved back to it. A record that cannot be read goes to the front: the next claim finds and reports it.
  */
 
 /**
@@ -15,17 +16,17 @@ import { script } from "../script.ts";
  * ARGV     queue ("table/name"), table, limit, now, end of the claim
  * returns  id, record, id, record, …
  */
-export const TAKE = script(`
+export const TAKE = script(`${RECORDS}
 local P, call = KEYS[1], redis.call
 local queue, claims, record = P .. 'q:' .. ARGV[1], P .. 'k:' .. ARGV[1], P .. 'r:' .. ARGV[2] .. '/'
 for _, id in ipairs(call('ZRANGE', claims, '-inf', ARGV[4], 'BYSCORE')) do
-  local score = string.match(call('GETRANGE', record .. id, '-64', '-1'), ' (%S+)$')
-  if score and score ~= '-' then call('ZADD', queue, score, id) end
+  local score = position(record .. id, ' (%S+)$')
+  if score ~= '-' then call('ZADD', queue, score, id) end
   call('ZREM', claims, id)
 end
 local out, n = {}, 0
 for _, id in ipairs(call('ZRANGE', queue, '0', ARGV[3] - 1)) do
-  local value = call('GET', record .. id)
+  local value = read(record .. id)
   if value then
     out[n + 1], out[n + 2] = id, value
     n = n + 2
@@ -43,14 +44,14 @@ return out
  * ARGV     queue ("table/name"), table, ids
  * returns  the number of claims released
  */
-export const UNTAKE = script(`
+export const UNTAKE = script(`${RECORDS}
 local P, call = KEYS[1], redis.call
 local queue, claims, record = P .. 'q:' .. ARGV[1], P .. 'k:' .. ARGV[1], P .. 'r:' .. ARGV[2] .. '/'
 local n = 0
 for i = 3, #ARGV do
   if call('ZREM', claims, ARGV[i]) == 1 then
-    local score = string.match(call('GETRANGE', record .. ARGV[i], '-64', '-1'), ' (%S+)$')
-    if score and score ~= '-' then call('ZADD', queue, score, ARGV[i]) end
+    local score = position(record .. ARGV[i], ' (%S+)$')
+    if score ~= '-' then call('ZADD', queue, score, ARGV[i]) end
     n = n + 1
   end
 end
@@ -64,17 +65,17 @@ return n
  * ARGV     limit, now, due at or before, end of the claim
  * returns  rid ("table/id"), record, rid, record, …
  */
-export const DUE = script(`
+export const DUE = script(`${RECORDS}
 local P, call = KEYS[1], redis.call
 local due, claims, record = P .. 'due', P .. 'due:claims', P .. 'r:'
 for _, rid in ipairs(call('ZRANGE', claims, '-inf', ARGV[2], 'BYSCORE')) do
-  local at = string.match(call('GETRANGE', record .. rid, '-64', '-1'), ' (%S+) %S+$')
-  if at and at ~= '-' then call('ZADD', due, at, rid) end
+  local at = position(record .. rid, ' (%S+) %S+$')
+  if at ~= '-' then call('ZADD', due, at, rid) end
   call('ZREM', claims, rid)
 end
 local out, n = {}, 0
 for _, rid in ipairs(call('ZRANGE', due, '-inf', ARGV[3], 'BYSCORE', 'LIMIT', '0', ARGV[1])) do
-  local value = call('GET', record .. rid)
+  local value = read(record .. rid)
   if value then
     out[n + 1], out[n + 2] = rid, value
     n = n + 2

@@ -4,8 +4,8 @@ import { script } from "../script.ts";
  * Applies a batch of changes, each atomically.
  *
  * KEYS[1]  key prefix
- * ARGV     the changes, one after the other. Each is the number of its arguments (itself included), then its operations.
- *          Checks come first, in the order in which they are reported:
+ * ARGV     the process, then the changes, one after the other. Each is the number of its arguments (itself included), then
+ *          its operations. Checks come first, in the order in which they are reported:
  *            P rid expect next value due   put: `expect` is the current version (0: absent; "": any), `next` the new version
  *                                          ("" if `expect` is ""), `value` the record ("" deletes it; its version is "?" if
  *                                          `next` is ""), `due` its due time ("" none, "=" unchanged)
@@ -22,7 +22,8 @@ import { script } from "../script.ts";
  *            T name delta                  add to a total
  *            w group name                  return this counter
  * returns  one reply per change: 0 if committed, an array of the requested counters if committed, 2n - 1 if the nth put is
- *          stale, 2n if the nth guard fails, "2n value" if that guard is on a counter
+ *          stale, 2n if the nth guard fails, "2n value" if that guard is on a counter, "!rid" if that record cannot be
+ *          read; then the number of batches of this process (see `schema-guard.ts`)
  *
  * Changes are checked one after the other against in-memory overlays (`versions`, `fences`, `counters`), so each sees the
  * changes before it. All writes happen at the end, grouped by command: this saves most of the calls, and no error can
@@ -37,12 +38,16 @@ local versions, records, appends, dues, fences = {}, {}, {}, {}, {}
 local counters, touched, lists, queues = {}, {}, {}, {}
 local outbox, outboxed, sent, totals = {}, 0, {}, {}
 
-local function version(rid)
+-- '0' for an absent record, '!' for one that cannot be read. The end of a record has its version. A record that should be
+-- absent is read whole: GETRANGE cannot tell an absent record from an empty one.
+local function version(rid, isNew)
   local v = versions[rid]
-  if not v then
-    v = string.match(call('GETRANGE', RECORD .. rid, '-64', '-1'), '\\n(%d+) %S+ %S+$') or '0'
-    versions[rid] = v
-  end
+  if v then return v end
+  local text
+  if isNew then text = redis.pcall('GET', RECORD .. rid) else text = redis.pcall('GETRANGE', RECORD .. rid, '-64', '-1') end
+  if not text or text == '' and not isNew then v = '0'
+  else v = type(text) == 'string' and string.match(string.sub(text, -64), '\\n(%d+) %S+ %S+$') or '!' end
+  versions[rid] = v
   return v
 end
 
@@ -72,8 +77,10 @@ local function refusal(i, stop)
     local op = A[i]
     if op == 'P' or op == 'M' then
       puts = puts + 1
-      local expect = A[i + 2]
-      if expect ~= '' and version(A[i + 1]) ~= expect then return puts * 2 - 1 end
+      local rid, expect = A[i + 1], A[i + 2]
+      local v = version(rid, expect == '0' or expect == '')
+      if v == '!' then return '!' .. rid end
+      if expect ~= '' and v ~= expect then return puts * 2 - 1 end
       i = i + 6
     elseif op == 'C' or op == 'G' then
       local max = A[i + 4]
@@ -89,7 +96,9 @@ local function refusal(i, stop)
       i = i + 3
     elseif op == 'A' then
       guards = guards + 1
-      if version(A[i + 1]) ~= '0' then return guards * 2 end
+      local v = version(A[i + 1], true)
+      if v == '!' then return '!' .. A[i + 1] end
+      if v ~= '0' then return guards * 2 end
       i = i + 2
     elseif op == 'L' then
       guards = guards + 1
@@ -233,7 +242,7 @@ local function write()
   many('HDEL', P .. 'outbox', rems, r)
 end
 
-local replies, changes, at, last = {}, 0, 1, #A
+local replies, changes, at, last = {}, 0, 2, #A
 while at <= last do
   local stop = at + A[at]
   local reply = refusal(at + 1, stop)
@@ -243,5 +252,6 @@ while at <= last do
   at = stop
 end
 write()
+replies[changes + 1] = call('INCR', P .. 'process:' .. A[1])
 return replies
 `);

@@ -1,4 +1,5 @@
 import { script } from "../script.ts";
+import { RECORDS } from "./records.ts";
 
 /**
  * One page of a list with its records.
@@ -10,7 +11,7 @@ import { script } from "../script.ts";
  * Members have the Redis score 0 and start with their padded score, so they sort by (score, id). A page can start after a
  * member that has been removed.
  */
-export const LIST = script(`
+export const LIST = script(`${RECORDS}
 local P, call = KEYS[1], redis.call
 local list, record, after = P .. 'l:' .. ARGV[1], P .. 'r:' .. ARGV[2] .. '/', ARGV[5]
 local members
@@ -23,7 +24,7 @@ else
 end
 local out, n = {}, 0
 for _, member in ipairs(members) do
-  local value = call('GET', record .. string.sub(member, string.find(member, ':', 1, true) + 1))
+  local value = read(record .. string.sub(member, string.find(member, ':', 1, true) + 1))
   if value then
     out[n + 1], out[n + 2] = member, value
     n = n + 2

@@ -1,0 +1,131 @@
+import { randomUUID } from "node:crypto";
+import type { Log } from "../../ports/log.ts";
+import { failureOf, RedisFailure } from "./errors.ts";
+import { type GuardedClient, UNCHECKED } from "./guarded-client.ts";
+import { SCHEMA } from "./script.ts";
+
+/**
+ * Checks that the data on the server has the schema of this process and contains the last commits of this process.
+ *
+ * 1. The check runs on every new connection before any other command, then every `CHECK_EVERY_MS`, and after a script was
+ *    refused. While the schema differs, every command of the client is rejected with `STORE_UNAVAILABLE`.
+ * 2. Each batch of commits increments the counter of this process and returns it. A counter that is lower than a value seen
+ *    before means that acknowledged commits are missing: a failover to a stale replica, a restored snapshot, a power failure.
+ *    The process continues with what the store has, and reports it.
+ */
+export class SchemaGuard {
+  readonly processId = randomUUID();
+  readonly #client: GuardedClient;
+  readonly #options: GuardOptions;
+  #timer: NodeJS.Timeout | undefined;
+  #commits = -1;
+  #wentBackAt: string | null = null;
+
+  constructor(client: GuardedClient, options: GuardOptions) {
+    this.#client = client;
+    this.#options = options;
+  }
+
+  /** When commits of this process were found missing; `null` if never. */
+  get wentBackAt(): string | null {
+    return this.#wentBackAt;
+  }
+
+  /** Rejects if the schema differs. */
+  async start(): Promise<void> {
+    await this.#check();
+    const { refusal } = this.#client;
+    if (refusal !== null) throw new RedisFailure("STORE_REFUSED", refusal.message);
+    this.#client.on("close", () => {
+      this.#client.refusal = UNCHECKED;
+    });
+    this.#client.on("ready", () => this.recheck());
+    this.#timer = setInterval(() => this.recheck(), CHECK_EVERY_MS).unref();
+  }
+
+  stop(): void {
+    clearInterval(this.#timer);
+  }
+
+  /** A failed check leaves the state as it is and is repeated by the timer. */
+  recheck(): void {
+    if (this.#client.status === "ready") this.#check().catch(() => undefined);
+  }
+
+  /** The counter of this process after a batch of commits. */
+  committed(commits: number): void {
+    if (commits <= this.#commits) this.#reportMissing(commits - 1);
+    this.#commits = commits;
+  }
+
+  async #check(): Promise<void> {
+    const { prefix, address, log } = this.#options;
+    const isNew = this.#client.refusal === UNCHECKED;
+    const stream = this.#client.stream;
+    const reply = await this.#client
+      .unguarded(() => this.#client.call("eval", CHECK, "1", prefix, this.processId, KEPT_MS))
+      .catch((error: unknown) => Promise.reject(failureOf(error)));
+    if (this.#client.stream !== stream) return; // The reply is about an earlier connection.
+    const [schema, commits] = reply as [string, number];
+    const before = this.#client.refusal;
+    this.#client.refusal = schema === String(SCHEMA) ? null : differs(schema, address);
+    if (this.#client.refusal !== null) {
+      if (before?.message === this.#client.refusal.message) return;
+      log.write("error", "redis_schema_differs", { address, error: this.#client.refusal.message });
+      return;
+    }
+    if (commits < this.#commits) this.#reportMissing(commits);
+    this.#commits = Math.max(commits, 0);
+    if (isNew) log.write("info", "redis_connected", { address });
+    else if (before !== null) log.write("info", "redis_schema_matches", { address });
+  }
+
+  #reportMissing(found: number): void {
+    const { address, log, onWentBack } = this.#options;
+    this.#wentBackAt = new Date().toISOString();
+    const detail =
+      `redis at \`${address}\` went back in time: it lacks writes that it had acknowledged to this process; look for a failover ` +
+      "to a stale replica, a restored snapshot or a power failure with weak durability, and submit lost work again";
+    log.write("error", "redis_went_back", { address, missing: this.#commits - Math.max(found, 0), detail });
+    onWentBack(detail);
+  }
+}
+
+export interface GuardOptions {
+  readonly prefix: string;
+  readonly address: string;
+  readonly log: Log;
+  /** Called each time acknowledged commits are found missing. */
+  readonly onWentBack: (detail: string) => void;
+}
+
+const CHECK_EVERY_MS = 1_000;
+/** How long the counter of a stopped process is kept. */
+const KEPT_MS = String(7 * 24 * 60 * 60 * 1_000);
+
+/**
+ * Data without a schema was written before the key existed and has schema 1; so has an empty store.
+ *
+ * KEYS[1]  key prefix
+ * ARGV     process, how long its counter is kept
+ * returns  schema, counter of the process (-1 if absent)
+ */
+const CHECK = `
+local P, call = KEYS[1], redis.call
+local counter = P .. 'process:' .. ARGV[1]
+call('SET', P .. 'schema', '1', 'NX')
+local commits = tonumber(call('GET', counter) or -1)
+if commits < 0 then call('SET', counter, '0', 'PX', ARGV[2]) else call('PEXPIRE', counter, ARGV[2]) end
+return {call('GET', P .. 'schema'), commits}
+`;
+
+function differs(schema: string, address: string): RedisFailure {
+  const found = Number(schema);
+  const what = `the data in redis at \`${address}\` has schema \`${schema}\`, this version of cordum uses schema ${SCHEMA}`;
+  const next = Number.isInteger(found)
+    ? found > SCHEMA
+      ? "upgrade this process, or restore a backup from before the upgrade"
+      : "start the version of cordum that migrates it"
+    : "restore the key `schema` from a backup";
+  return new RedisFailure("STORE_UNAVAILABLE", `${what}: ${next}`);
+}
