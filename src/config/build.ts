@@ -30,6 +30,7 @@ export interface ProcessSettings {
   readonly shutdownGraceMs: number;
   readonly natsUrl: string | null;
   readonly redisUrl: string | null;
+  readonly clusterWaitMs: number;
   readonly policyFile: string | null;
   readonly workflowsDir: string | null;
   readonly safetyAddress: string | null;
@@ -69,6 +70,7 @@ export function processSettings(values: Values): ProcessSettings {
     shutdownGraceMs: whole(values, "http.shutdown_grace_ms"),
     natsUrl: textOrNull(values, "nats.url"),
     redisUrl: textOrNull(values, "redis.url"),
+    clusterWaitMs: whole(values, "cluster.wait_ms"),
     policyFile: textOrNull(values, "policy.file"),
     workflowsDir: textOrNull(values, "workflows.dir"),
     safetyAddress: textOrNull(values, "safety.address"),

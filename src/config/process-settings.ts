@@ -1,4 +1,4 @@
-import { count, HOUR_MS, ms, type Setting } from "./setting.ts";
+import { count, HOUR_MS, MINUTE_MS, ms, type Setting } from "./setting.ts";
 
 export const PROCESS_SETTINGS = [
   {
@@ -96,6 +96,12 @@ export const PROCESS_SETTINGS = [
     type: { kind: "text", unit: "url" },
     default: null,
     help: "Redis server of a cluster; embedded if not set. Requires `nats.url`.",
+  },
+  {
+    name: "cluster.wait_ms",
+    type: ms(0, HOUR_MS),
+    default: MINUTE_MS,
+    help: "How long a starting process waits for an unreachable NATS or Redis server before it exits.",
   },
   {
     name: "policy.file",

@@ -94,6 +94,8 @@ export interface ServerInfo {
       readonly durability: string;
       /** null when the server does not report it. */
       readonly maxmemory_policy: string | null;
+      /** When this process found acknowledged writes missing; null if never. */
+      readonly went_back_at: string | null;
     };
   };
   /** Verification of packet signatures on the bus, and whether this process signs its own packets. */

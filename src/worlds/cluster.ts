@@ -1,4 +1,4 @@
-import { openNatsBus } from "../adapters/nats/bus.ts";
+import { type NatsBus, openNatsBus } from "../adapters/nats/bus.ts";
 import type { NatsServer } from "../adapters/nats/connection.ts";
 import { cryptoRandom } from "../adapters/node/crypto-random.ts";
 import { wallClock } from "../adapters/node/wall-clock.ts";
@@ -12,6 +12,8 @@ import type { Log } from "../ports/log.ts";
 import type { Metrics } from "../ports/metrics.ts";
 import type { Safety } from "../ports/safety.ts";
 import type { World } from "../ports/world.ts";
+import { ALERT } from "../protocol/subjects.ts";
+import { waitForServer } from "./wait-for-server.ts";
 
 /** Cluster composition: NATS JetStream for durable messages, Redis for state. */
 export interface ClusterOptions {
@@ -27,37 +29,65 @@ export interface ClusterOptions {
   readonly codec?: PacketCodec;
   /** Namespace for keys, subjects and the stream name: several systems can share the servers. */
   readonly space?: string;
+  /** How long to wait for an unreachable server, until `signal` aborts; one attempt by default. */
+  readonly waitMs?: number;
+  readonly signal?: AbortSignal;
+  /** Called when a server lacks data that it had acknowledged. */
+  readonly onWarning?: (warning: string) => void;
 }
 
 export interface Cluster {
   readonly world: World;
   /** Server versions and settings, for `status` and `doctor`. */
   readonly servers: { readonly nats: NatsServer; readonly redis: RedisServer };
+  /** When Redis was found to lack acknowledged writes (ISO 8601); `null` if never. */
+  readonly wentBackAt: () => string | null;
   close(): Promise<void>;
 }
 
 export async function openCluster(options: ClusterOptions): Promise<Cluster> {
-  const { log, metrics, safety, name, space } = options;
+  const { log, metrics, safety, name, space, signal, waitMs = 0 } = options;
   const clock = wallClock;
   const random = cryptoRandom(clock);
-  const redis = await connectRedis(options.redis, { log, ...(space === undefined ? {} : { prefix: `${space}:` }) });
+  const waiting = { waitMs, signal, log };
+  let bus: NatsBus | null = null;
+  const onWentBack = (detail: string): void => {
+    options.onWarning?.(detail);
+    const body = {
+      kind: "alert",
+      level: "CRITICAL",
+      message: detail,
+      component: name,
+      code: "store_went_back",
+    } as const;
+    try {
+      bus?.broadcast(ALERT, { traceId: "", senderId: name, createdAtMs: clock.now(), body });
+    } catch (error) {
+      log.write("warn", "alert_failed", { error: String(error) });
+    }
+  };
+  const redisOptions = { log, onWentBack, ...(space === undefined ? {} : { prefix: `${space}:` }) };
+  const redis = await waitForServer(() => connectRedis(options.redis, redisOptions), waiting);
   try {
-    const bus = await openNatsBus(options.nats, {
+    const busOptions = {
       ...options.bus,
       log,
       name,
       ...(options.ackPendingMax === undefined ? {} : { ackPendingMax: options.ackPendingMax }),
       ...(options.codec === undefined ? {} : { codec: options.codec }),
       ...(space === undefined ? {} : { prefix: `${space}.`, stream: `${space}_SYS` }),
-    });
+    };
+    const nats = await waitForServer(() => openNatsBus(options.nats, busOptions), waiting);
+    bus = nats;
     const locks = await RedisLocks.open(redis, clock, random);
     const store = new RedisStore(redis);
     const blobs = new RedisBlobs(redis.client);
     return {
-      world: { name, clock, random, bus, store, locks, blobs, safety, log, metrics },
-      servers: { nats: bus.server, redis: redis.server },
+      world: { name, clock, random, bus: nats, store, locks, blobs, safety, log, metrics },
+      servers: { nats: nats.server, redis: redis.server },
+      wentBackAt: () => redis.guard.wentBackAt,
       async close() {
-        await bus.close();
+        await nats.close();
         await locks.close();
         await redis.close();
       },

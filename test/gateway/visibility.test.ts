@@ -21,7 +21,13 @@ async function submit(key: string, body: object): Promise<string> {
 
 /** Tenant `acme` with a worker, tenant `other`, and an operator. */
 async function openWithWorker() {
-  const redis = { product: "redis", version: "7", durability: "always", maxmemory_policy: "noeviction" };
+  const redis = {
+    product: "redis",
+    version: "7",
+    durability: "always",
+    maxmemory_policy: "noeviction",
+    went_back_at: null,
+  };
   const servers = { nats: { version: "2.10" }, redis };
   const info = { servers, safety_address: "10.0.0.7:50051", warnings: ["redis://10.0.0.8 evicts"] };
   gateway = await openTestGateway({ info });

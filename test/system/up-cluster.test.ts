@@ -21,8 +21,8 @@ afterEach(async () => {
 
 afterAll(() => Promise.all([nats.stop(), redis.stop()]));
 
-function up(argv: readonly string[]): UpProcess {
-  const process = startUp(["--port", "0", ...argv]);
+function up(argv: readonly string[], env: Readonly<Record<string, string>> = {}): UpProcess {
+  const process = startUp(["--port", "0", ...argv], env);
   started.push(process);
   return process;
 }
@@ -53,8 +53,44 @@ describe("cordum up --nats --redis", () => {
   test("exits with 6 and names the flag when a server is unreachable", async () => {
     const gone = await startRedis();
     await gone.stop();
-    const ran = await up(["--nats", nats.url, "--redis", gone.url]).ended;
+    const ran = await up(["--nats", nats.url, "--redis", gone.url], { CORDUM_CLUSTER_WAIT_MS: "0" }).ended;
     expect(ran).toMatchObject({ exitCode: 6 });
     expect(ran.err).toContain("set another address with --redis");
+    expect(ran.err).not.toContain("server_unreachable");
+  });
+
+  test.each(["gateway", "control", "all"])(
+    "role %s waits for redis and nats, naming address and time left",
+    async (role) => {
+      const [lateNats, lateRedis] = await Promise.all([startNats(), startRedis()]);
+      await Promise.all([lateNats.kill(), lateRedis.kill()]);
+      const process = up(["--nats", lateNats.url, "--redis", lateRedis.url, "--role", role]);
+      await process.printed(`redis at \`redis://127.0.0.1:${lateRedis.port}\``);
+      await process.printed("trying again for 5");
+      await lateRedis.restart();
+      await process.printed(`nats at \`127.0.0.1:${lateNats.port}\``);
+      await lateNats.restart();
+      expect(await (await fetch(`${await process.url}/readyz`)).json()).toMatchObject({ ready: true });
+      process.child.kill("SIGTERM");
+      expect(await process.ended).toMatchObject({ exitCode: 0 });
+      await Promise.all([lateNats.stop(), lateRedis.stop()]);
+    },
+  );
+
+  test("exits with 6 when the server is still unreachable at the end of `cluster.wait_ms`", async () => {
+    const gone = await startRedis();
+    await gone.stop();
+    const ran = await up(["--nats", nats.url, "--redis", gone.url], { CORDUM_CLUSTER_WAIT_MS: "600" }).ended;
+    expect(ran).toMatchObject({ exitCode: 6 });
+    expect(ran.err).toMatch(/server_unreachable[\s\S]*set another address with --redis/);
+  });
+
+  test("stops waiting on SIGTERM", async () => {
+    const gone = await startRedis();
+    await gone.stop();
+    const process = up(["--nats", nats.url, "--redis", gone.url]);
+    await process.printed("server_unreachable");
+    process.child.kill("SIGTERM");
+    expect(await process.ended).toMatchObject({ exitCode: 0 });
   });
 });

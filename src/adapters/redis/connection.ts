@@ -36,7 +36,7 @@ export async function connectRedis(url: string, options: ConnectOptions): Promis
     requireVersion(server, address);
     await guard.start();
     warnAbout(server, log);
-    const pipe = new RedisPipe(client, prefix, () => guard.recheck());
+    const pipe = new RedisPipe(client, prefix, () => void guard.recheck());
     return { client, pipe, prefix, server, guard, log, openAnother, close };
   } catch (error) {
     await close();

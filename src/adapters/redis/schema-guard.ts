@@ -39,8 +39,8 @@ export class SchemaGuard {
     this.#client.on("close", () => {
       this.#client.refusal = UNCHECKED;
     });
-    this.#client.on("ready", () => this.recheck());
-    this.#timer = setInterval(() => this.recheck(), CHECK_EVERY_MS).unref();
+    this.#client.on("ready", () => void this.recheck());
+    this.#timer = setInterval(() => void this.recheck(), CHECK_EVERY_MS).unref();
   }
 
   stop(): void {
@@ -48,8 +48,8 @@ export class SchemaGuard {
   }
 
   /** A failed check leaves the state as it is and is repeated by the timer. */
-  recheck(): void {
-    if (this.#client.status === "ready") this.#check().catch(() => undefined);
+  async recheck(): Promise<void> {
+    if (this.#client.status === "ready") await this.#check().catch(() => undefined);
   }
 
   /** The counter of this process after a batch of commits. */

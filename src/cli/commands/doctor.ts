@@ -68,7 +68,11 @@ export interface StatusFacts {
   readonly warnings?: readonly string[];
   readonly servers?: {
     readonly nats: { readonly version: string };
-    readonly redis: { readonly durability: string; readonly maxmemory_policy: string | null };
+    readonly redis: {
+      readonly durability: string;
+      readonly maxmemory_policy: string | null;
+      readonly went_back_at?: string | null;
+    };
   };
   readonly signatures?: { readonly mode: string; readonly has_key: boolean };
   readonly dead_letters?: number;
@@ -143,8 +147,17 @@ function durability({ status: { servers, mode, tenant = "*", warnings = [] } }: 
   return [...redisFindings(servers.redis), ...natsFindings(servers.nats.version)];
 }
 
-function redisFindings({ durability, maxmemory_policy }: NonNullable<StatusFacts["servers"]>["redis"]): Finding[] {
+type RedisFacts = NonNullable<StatusFacts["servers"]>["redis"];
+
+function redisFindings({ durability, maxmemory_policy, went_back_at = null }: RedisFacts): Finding[] {
   const found: Finding[] = [];
+  if (went_back_at !== null) {
+    const what = `redis went back in time: at ${went_back_at} it lacked writes that it had acknowledged`;
+    const fix =
+      "look for a failover to a stale replica, a restored snapshot or a power failure; submit lost jobs again with their " +
+      "idempotency keys, verify the audit log against a saved checkpoint, then restart the process";
+    found.push(danger("redis_went_back", what, fix, "cordum audit verify"));
+  }
   if (maxmemory_policy === null) {
     const what = "redis does not report its maxmemory-policy: an eviction policy loses jobs";
     found.push(caution("redis_eviction_unknown", what, "set `maxmemory-policy noeviction`", null));

@@ -14,10 +14,13 @@ export interface OpenedWorld {
   readonly close: Stop;
 }
 
-type WorldOptions = Pick<World, "name" | "log" | "metrics" | "safety">;
+type WorldOptions = Pick<World, "name" | "log" | "metrics" | "safety"> & {
+  /** Aborts the wait for unreachable servers. */
+  readonly signal: AbortSignal;
+};
 
 export async function openWorld(config: Config, live: LiveSettings, options: WorldOptions): Promise<OpenedWorld> {
-  const { natsUrl, redisUrl, dataDir, signatures } = config.process;
+  const { natsUrl, redisUrl, clusterWaitMs, dataDir, signatures } = config.process;
   const { ackWaitMs, deliverMax, ackPendingMax } = config.settings.bus;
   const bus = { ackWaitMs, deliverMax, inFlightMax: ackPendingMax };
   if (natsUrl === null || redisUrl === null) {
@@ -28,24 +31,29 @@ export async function openWorld(config: Config, live: LiveSettings, options: Wor
   }
   const { openCluster } = await import("../../worlds/cluster.ts");
   const codec = await openCodec(signatures, live, options);
-  const { world, servers, close } = await openCluster({
+  // Grows while the process runs.
+  const warnings: string[] = [];
+  const cluster = await openCluster({
     ...options,
+    waitMs: clusterWaitMs,
+    onWarning: (warning) => warnings.push(warning),
     nats: natsUrl,
     redis: redisUrl,
     bus,
     ackPendingMax,
     ...(codec === null ? {} : { codec }),
   });
+  const { world, servers, close } = cluster;
   const durability = {
     profile: `cluster, redis ${servers.redis.durability}`,
     meaning: `${REDIS_MEANS[servers.redis.durability]}; NATS ${servers.nats.version} syncs as set by its \`sync_interval\``,
   };
-  const warnings = [...servers.nats.warnings, ...evictionWarning(servers.redis)];
+  warnings.push(...servers.nats.warnings, ...evictionWarning(servers.redis));
   const facts = {
     mode: "cluster",
     durability,
     warnings,
-    servers: serversView(servers),
+    servers: serversView(cluster),
     signatures: { mode: signatures.mode, has_key: signatures.keyFile !== null },
   } as const;
   return { world, facts, close };
@@ -80,11 +88,19 @@ const REDIS_MEANS: Readonly<Record<RedisServer["durability"], string>> = {
   unknown: "Redis does not report its durability settings",
 };
 
-function serversView({ nats, redis }: Cluster["servers"]): NonNullable<ServerInfo["servers"]> {
-  const { product, version, durability, maxmemoryPolicy } = redis;
+function serversView({ servers, wentBackAt }: Cluster): NonNullable<ServerInfo["servers"]> {
+  const { product, version, durability, maxmemoryPolicy } = servers.redis;
   return {
-    nats: { version: nats.version },
-    redis: { product, version, durability, maxmemory_policy: maxmemoryPolicy },
+    nats: { version: servers.nats.version },
+    redis: {
+      product,
+      version,
+      durability,
+      maxmemory_policy: maxmemoryPolicy,
+      get went_back_at() {
+        return wentBackAt();
+      },
+    },
   };
 }
 

@@ -35,6 +35,8 @@ export interface ServeOptions {
   readonly demo: boolean;
   readonly log: Log;
   readonly name: string;
+  /** Aborts the wait for unreachable servers. */
+  readonly signal: AbortSignal;
 }
 
 export interface Running {
@@ -141,10 +143,10 @@ interface Base {
 
 /** Opens world and engine; consumers are not started yet. */
 async function openBase(options: ServeOptions, live: LiveConfig, stops: StopStack): Promise<Base> {
-  const { config, policy, log, name } = options;
+  const { config, policy, log, name, signal } = options;
   const metrics = promMetrics();
   const safety = await openSafety(options, live, stops);
-  const opened = await openWorld(config, live, { name, log, metrics, safety });
+  const opened = await openWorld(config, live, { name, log, metrics, safety, signal });
   stops.add(opened.close);
   const engine = openEngine(opened.world, live, policy.kernel);
   const { file } = policy;

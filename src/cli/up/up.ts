@@ -44,10 +44,13 @@ export async function up(io: Io, options: UpOptions, version: string): Promise<E
   });
   // Installed before the start: a signal during the start must not kill the process half-way.
   const stopping = stopSignal();
+  const starting = new AbortController();
+  void stopping.then(() => starting.abort());
   let running: Running;
   try {
-    running = await serve({ role, config, policy, port, version, demo, log, name });
+    running = await serve({ role, config, policy, port, version, demo, log, name, signal: starting.signal });
   } catch (error) {
+    if (starting.signal.aborted) return EXIT.ok;
     throw startError(error, { ...config.process, port });
   }
   const stopReloading = reloadOnChange({ file, stamp, log, running, readConfig });

@@ -24,7 +24,7 @@ function codes(status: Partial<StatusFacts>, facts: Partial<Facts> = {}): readon
   return diagnose({ ...all, status: { ...FINE, ...status } }).map(({ level, code }) => `${level} ${code}`);
 }
 
-const cluster = (redis: Partial<(typeof SERVERS)["redis"]> | { maxmemory_policy: null }, nats = "2.12.1") =>
+const cluster = (redis: Partial<NonNullable<StatusFacts["servers"]>["redis"]>, nats = "2.12.1") =>
   codes({ mode: "cluster", servers: { nats: { version: nats }, redis: { ...SERVERS.redis, ...redis } } });
 
 test("a healthy control plane has no findings", () => {
@@ -44,6 +44,8 @@ describe("durability of a cluster (L46, L47, L48)", () => {
     [{ durability: "unknown" }, "2.12.1", ["caution redis_durability_unknown"]],
     [{ maxmemory_policy: "allkeys-lru" }, "2.12.1", ["danger redis_evicts"]],
     [{ maxmemory_policy: null }, "2.12.1", ["caution redis_eviction_unknown"]],
+    [{ went_back_at: null }, "2.12.1", []],
+    [{ went_back_at: "2026-11-17T20:00:00.000Z" }, "2.12.1", ["danger redis_went_back"]],
   ])("redis with %o", (redis, nats, expected) => {
     expect(cluster(redis, nats).filter((code) => code.includes("redis"))).toEqual(expected);
   });

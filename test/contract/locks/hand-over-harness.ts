@@ -28,6 +28,7 @@ export class HandOverBench {
     vi.spyOn(performance, "now").mockImplementation(() => clock.now());
     const [here, there] = [await openLocks(server, clock), await openLocks(server, clock)];
     await here.connection.client.flushall();
+    await here.connection.guard.recheck();
     return new HandOverBench(server, clock, here, there);
   }
 
@@ -76,6 +77,7 @@ export class HandOverBench {
     this.#connection.client.stream.destroy();
     this.#server.resume();
     await ready;
+    await this.#connection.guard.recheck();
   }
 
   async close(): Promise<void> {

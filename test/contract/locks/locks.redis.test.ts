@@ -51,6 +51,7 @@ describe("locks on redis", () => {
   beforeEach(async () => {
     connection = await connectRedis(server.url, { log: QUIET });
     await connection.client.flushall();
+    await connection.guard.recheck();
     locks = await RedisLocks.open(connection, wallClock, cryptoRandom(wallClock));
     otherConnection = await connectRedis(server.url, { log: QUIET });
     otherLocks = await RedisLocks.open(otherConnection, wallClock, cryptoRandom(wallClock));
@@ -75,7 +76,8 @@ describe("locks on redis", () => {
     await locks.acquire(request(1));
     await first.release();
     await leaseOf(await waiting).release();
-    expect((await connection.client.keys("*")).sort()).toEqual(["cordum:lock:arrivals", "cordum:lock:fence:acme"]);
+    const left = (await connection.client.keys("cordum:*lock*")).sort();
+    expect(left).toEqual(["cordum:lock:arrivals", "cordum:lock:fence:acme"]);
   });
 
   it("separate keys with and without the prefix `cordum:`", async () => {
@@ -132,6 +134,7 @@ describe("locks on redis", () => {
     const lost = leaseOf(await locks.acquire({ ...request(0), ttlMs: 600 }));
     const aborted = new Promise((resolve) => lost.signal.addEventListener("abort", resolve));
     await connection.client.flushall();
+    await connection.guard.recheck();
     await aborted;
     expect(await lost.release()).toBe(false);
   });

@@ -88,9 +88,8 @@ describe("the schema of the data in redis", () => {
       for (const result of results) {
         expect(result, name).toMatchObject({ status: "rejected", reason: { code: "STORE_UNAVAILABLE" } });
       }
-      const accepted = once("redis_schema_matches");
       await operator.set("cordum:schema", "1");
-      await accepted;
+      await connection.guard.recheck();
     }
     await locks.close();
   });
