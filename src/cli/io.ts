@@ -1,6 +1,7 @@
 /** The process environment of a command: streams, environment variables and time. */
 import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
+import { terminalJson } from "../core/model/escape.ts";
 
 export interface Io {
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -58,7 +59,7 @@ function screenOf({ isTTY, columns, rows }: NodeJS.WriteStream, env: NodeJS.Proc
 }
 
 export function printJson(io: Io, document: unknown): void {
-  io.out(`${JSON.stringify(document, null, 2)}\n`);
+  io.out(`${terminalJson(document, 2)}\n`);
 }
 
 /** A progress line on stderr, rewritten in place; silent unless stderr is a terminal. */

@@ -5,6 +5,7 @@
  * error names the next command.
  */
 import { Command, CommanderError, Option } from "commander";
+import { terminalJson } from "../core/model/escape.ts";
 import { addApproval } from "./commands/approval.ts";
 import { addAudit } from "./commands/audit.ts";
 import { addBackup } from "./commands/backup.ts";
@@ -157,7 +158,7 @@ function reportError(io: Io, error: CliError, format: Format, help: string): num
   const next = (error.next ?? help).replace(/^cordum\b/, io.command);
   const document = { ...error.fields, error: error.message, exit_code: error.exitCode, next };
   if (format === "document") printJson(io, document);
-  if (format === "line") io.out(`${JSON.stringify({ event: "error", ...document })}\n`);
+  if (format === "line") io.out(`${terminalJson({ event: "error", ...document })}\n`);
   // Messages may span lines, and the lines may quote user input.
   const message = error.message.split("\n").map(printable).join("\n");
   io.err(`cordum: ${message}\nnext: ${next}\n`);

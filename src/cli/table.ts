@@ -1,4 +1,5 @@
 /** Text output. Cells contain user input, so control characters are escaped before they reach a terminal. */
+import { escapeControls } from "../core/model/escape.ts";
 import type { Json } from "./client.ts";
 import { EXIT, type ExitCode } from "./exit.ts";
 import { type Io, printJson } from "./io.ts";
@@ -50,13 +51,8 @@ export function textFields(fields: readonly (readonly [name: string, text: strin
     .concat("\n");
 }
 
-/** Escapes line breaks, control characters and bidirectional overrides. */
 export function printable(text: unknown): string {
-  return String(text ?? "–").replace(
-    // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it escapes.
-    /[\u0000-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g,
-    (char) => ESCAPES[char] ?? `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`,
-  );
+  return escapeControls(String(text ?? "–"));
 }
 
 /** `3 jobs`, `1 job`. */
@@ -73,5 +69,3 @@ export function formatDuration(ms: number): string {
   const hours = Math.round(minutes / 60);
   return hours < 72 ? `${hours} h` : `${Math.round(hours / 24)} days`;
 }
-
-const ESCAPES: Readonly<Record<string, string>> = { "\n": "\\n", "\r": "\\r", "\t": "\\t" };

@@ -10,6 +10,7 @@ import { IllegalMove } from "../core/model/job.ts";
 import { redact } from "../core/model/redact.ts";
 import { intentOf } from "../core/retry/intent.ts";
 import { ConflictError } from "../engine/commit.ts";
+import { INVALID_CURSOR } from "../ports/store.ts";
 
 export class Problem extends Error {
   override readonly name = "Problem";
@@ -71,6 +72,7 @@ export function toProblem(thrown: unknown): Problem {
   if (typeof statusCode === "number" && statusCode >= 400 && statusCode < 500) {
     return new Problem("invalid_request", String(message), {}, thrown);
   }
+  if (code === INVALID_CURSOR) return invalidCursorProblem(thrown);
   const intent = intentOf(thrown);
   if (intent.kind === "retry" && intent.retryClass === "lock_busy") {
     const detail = "another request holds the run lock; nothing was changed, send the request again";
@@ -86,6 +88,11 @@ export function toProblem(thrown: unknown): Problem {
   const detail =
     "the outcome of the request is unknown; send it again, with an `Idempotency-Key` if it creates something";
   return new Problem("store_unavailable", detail, {}, thrown);
+}
+
+export function invalidCursorProblem(cause?: unknown): Problem {
+  const detail = "send `next_cursor` unchanged and with the same filter, or start again without a cursor";
+  return new Problem("invalid_cursor", detail, {}, cause);
 }
 
 /** Uniform over the default range, or over `[known, 1.5 × known]` when the delay is known. */

@@ -10,6 +10,7 @@
 import type { Socket } from "node:net";
 import { setTimeout as delay, setImmediate as nextTurn } from "node:timers/promises";
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify";
+import { isTooDeep } from "../core/model/json.ts";
 import { isLoopback } from "../core/model/loopback.ts";
 import { nearestName } from "../core/model/suggestion.ts";
 import type { Random } from "../ports/random.ts";
@@ -231,7 +232,9 @@ function readBodies(app: FastifyInstance): void {
     { parseAs: "string" },
     (request, body, done) => {
       if (body.trim() === "") done(null, undefined);
-      else parse(request, body, done);
+      else if (isTooDeep(body, BODY_DEPTH_MAX)) {
+        done(new Problem("invalid_request", `the body is nested deeper than ${BODY_DEPTH_MAX} levels`));
+      } else parse(request, body, done);
     },
   );
   app.addContentTypeParser<string>(
@@ -298,6 +301,8 @@ function requestId(given: string | readonly string[] | undefined, random: Random
   return typeof given === "string" && /^[\w.:-]{1,64}$/.test(given) ? given : random.id();
 }
 
+/** Recursive code of any route handles this depth. */
+const BODY_DEPTH_MAX = 100;
 const ID_LENGTH_MAX = 300;
 const HEADER_BYTES_MAX = 16 * 1024;
 const URL_LENGTH_MAX = 8_192;

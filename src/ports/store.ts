@@ -207,3 +207,10 @@ function notIn(others: Placement["lists"], entries: Placement["lists"]): Placeme
 function sameEntry(a: { name: string; score: number } | null, b: { name: string; score: number } | null): boolean {
   return a === b || (a !== null && b !== null && a.name === b.name && a.score === b.score);
 }
+
+/** For a cursor that `list` did not return. */
+export function invalidCursor(cursor: string): Error {
+  const message = `invalid cursor \`${cursor.slice(0, 100)}\`: pass the cursor of the previous page, or omit it`;
+  return Object.assign(new RangeError(message), { code: INVALID_CURSOR });
+}
+export const INVALID_CURSOR = "INVALID_CURSOR";

@@ -1,4 +1,5 @@
 import { pino } from "pino";
+import { escapeControls, escapeJson, terminalJson } from "../../core/model/escape.ts";
 import { isSecretName, REDACTED, redactText } from "../../core/model/redact.ts";
 import type { Log, LogFields, LogLevel } from "../../ports/log.ts";
 
@@ -18,7 +19,7 @@ export function pinoLog(options: { readonly level: LogLevel; readonly name: stri
       messageKey: "event",
       formatters: { level: (label) => ({ level: label }) },
     },
-    options.target,
+    { write: (line: string) => options.target.write(escapeJson(line)) },
   );
   return {
     write(level: LogLevel, event: string, fields: LogFields = {}) {
@@ -36,7 +37,7 @@ function withoutSecrets(fields: LogFields): LogFields {
   return clean;
 }
 
-/** Formats the lines for a terminal: `19:58:01 warn  backlog_drain_failed topic=demo.echo`. */
+/** Formats the lines for a terminal: `19:58:01 warn  backlog_drain_failed topic=demo.echo`. Control characters are escaped. */
 export function forTerminal(target: LogTarget, options: { readonly color: boolean }): LogTarget {
   return {
     write(text) {
@@ -50,12 +51,18 @@ export function forTerminal(target: LogTarget, options: { readonly color: boolea
 function plain(line: string, color: boolean): string {
   const { level, time, name: _, event, ...fields } = JSON.parse(line) as Record<string, unknown>;
   const pairs = Object.entries(fields).map(
-    ([key, value]) => `${key}=${typeof value === "string" ? value : JSON.stringify(value)}`,
+    ([key, value]) =>
+      `${escapeControls(key)}=${typeof value === "string" ? escapeControls(value) : terminalJson(value)}`,
   );
   const clock = new Date(Number(time)).toTimeString().slice(0, 8);
   const label = String(level).padEnd(5);
   const code = COLORS[String(level)];
-  return [clock, color && code ? `\u001b[${code}m${label}\u001b[0m` : label, event, ...pairs].join(" ");
+  return [
+    clock,
+    color && code ? `\u001b[${code}m${label}\u001b[0m` : label,
+    escapeControls(String(event)),
+    ...pairs,
+  ].join(" ");
 }
 
 const COLORS: Readonly<Record<string, string>> = { debug: "2", warn: "33", error: "31" };

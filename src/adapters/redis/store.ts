@@ -12,6 +12,7 @@ import type {
   TakeQuery,
   Versioned,
 } from "../../ports/store.ts";
+import { invalidCursor } from "../../ports/store.ts";
 import { type Deferred, RedisBatch } from "./batch.ts";
 import type { RedisConnection } from "./connection.ts";
 import { decodeRecord, encodeArgs, encodeChange, encodeSent, idOfMember, inCheckOrder, ridOf } from "./encode.ts";
@@ -67,9 +68,7 @@ export class RedisStore implements Store {
 
   async list<T>(table: Table<T>, query: ListQuery): Promise<Page<T>> {
     const { index, limit, cursor = "", order = "newest" } = query;
-    if (cursor !== "" && !CURSOR.test(cursor)) {
-      throw new RangeError(`invalid cursor \`${cursor}\`: omit it to get the first page`);
-    }
+    if (cursor !== "" && !CURSOR.test(cursor)) throw invalidCursor(cursor);
     if (limit < 1) return { items: [], cursor: null };
     const reply = await this.#run(LIST, [ridOf(table.name, index), table.name, String(limit + 1), order, cursor]);
     const items: Versioned<T>[] = [];

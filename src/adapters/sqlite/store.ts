@@ -7,6 +7,7 @@ import {
   type DueQuery,
   deltasOf,
   type Guard,
+  invalidCursor,
   type ListQuery,
   movesOf,
   type Page,
@@ -209,9 +210,7 @@ function decodeCursor(cursor: string): ListPlace {
   const match = /^(\d+):(.*)$/s.exec(Buffer.from(cursor, "base64url").toString());
   const score = Number(match?.[1]);
   if (!match || !Number.isSafeInteger(score)) {
-    throw new Error(
-      `invalid cursor \`${cursor}\`: pass the cursor of the previous page, or leave it out to start over`,
-    );
+    throw invalidCursor(cursor);
   }
   return { score, id: match[2]! };
 }

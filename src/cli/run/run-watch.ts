@@ -4,6 +4,7 @@
  * A terminal gets a picture that is redrawn in place, at most ten times a second. Other outputs get one line per change,
  * or one JSON document per change (NDJSON).
  */
+import { terminalJson } from "../../core/model/escape.ts";
 import { type Client, type Json, retryWhileUnavailable } from "../client.ts";
 import type { ExitCode } from "../exit.ts";
 import type { Io } from "../io.ts";
@@ -108,7 +109,7 @@ function viewerFor(io: Io, client: Client, json: boolean): (snapshot: RunSnapsho
   const changes = new Changes();
   return async ({ view, waits }) => {
     for (const change of changes.of(view)) {
-      if (json) io.out(`${JSON.stringify(documentOf(change, view))}\n`);
+      if (json) io.out(`${terminalJson(documentOf(change, view))}\n`);
       else io.out(`${lineFor(change, view, waits)}\n`);
     }
   };

@@ -7,6 +7,7 @@ import type { ServerInfo } from "../../gateway/route.ts";
 import type { Stop } from "../../ports/bus.ts";
 import type { World } from "../../ports/world.ts";
 import type { Cluster } from "../../worlds/cluster.ts";
+import { makePrivate } from "./private-directory.ts";
 
 export interface OpenedWorld {
   readonly world: World;
@@ -26,8 +27,9 @@ export async function openWorld(config: Config, live: LiveSettings, options: Wor
   if (natsUrl === null || redisUrl === null) {
     // Loaded on demand: each mode loads only its own drivers.
     const { openEmbedded } = await import("../../worlds/embedded.ts");
+    const warnings = makePrivate(dataDir);
     const { world, close } = await openEmbedded({ ...options, dir: dataDir, bus });
-    return { world, facts: { mode: "embedded", durability: EMBEDDED, warnings: [] }, close };
+    return { world, facts: { mode: "embedded", durability: EMBEDDED, warnings }, close };
   }
   const { openCluster } = await import("../../worlds/cluster.ts");
   const codec = await openCodec(signatures, live, options);

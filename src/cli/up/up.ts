@@ -26,6 +26,8 @@ export interface UpOptions {
 }
 
 export async function up(io: Io, options: UpOptions, version: string): Promise<ExitCode> {
+  // Files of this process are private, also in a directory that already exists.
+  process.umask(0o077);
   const readConfig = (warn?: (warning: string) => void) => loadConfig(io, options.config, flagsOf(options), warn);
   const file = options.config ?? CONFIG_FILE;
   // Read before the file, so that later changes are detected.

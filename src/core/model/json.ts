@@ -14,6 +14,33 @@ export function fitsWithin(value: unknown, bytesMax: number): boolean {
   return bytesAtMost(value ?? null, bytesMax, DEPTH_MAX) <= bytesMax;
 }
 
+/** Whether lists and objects of a JSON text are nested deeper than `depthMax`. Invalid text may give either result. */
+export function isTooDeep(text: string, depthMax: number): boolean {
+  // Each level needs an opening and a closing character.
+  if (text.length <= 2 * depthMax) return false;
+  let depth = 0;
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at);
+    if (code === QUOTE) at = endOfString(text, at);
+    else if (code === OPEN_LIST || code === OPEN_OBJECT) {
+      depth += 1;
+      if (depth > depthMax) return true;
+    } else if (code === CLOSE_LIST || code === CLOSE_OBJECT) depth -= 1;
+  }
+  return false;
+}
+
+function endOfString(text: string, from: number): number {
+  for (let at = text.indexOf('"', from + 1); at !== -1; at = text.indexOf('"', at + 1)) {
+    let escapes = 0;
+    while (text.charCodeAt(at - 1 - escapes) === BACKSLASH) escapes += 1;
+    if (escapes % 2 === 0) return at;
+  }
+  return text.length;
+}
+
+const [QUOTE, BACKSLASH, OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT] = [34, 92, 91, 93, 123, 125] as const;
+
 function copyOf(value: unknown, depthLeft: number): unknown {
   switch (typeof value) {
     case "string":

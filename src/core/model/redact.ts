@@ -2,9 +2,9 @@
  * Removes secrets from everything that is shown: logs, audit, API views, problem documents, events. Stored records keep
  * them, because a retry needs its input.
  *
- * 1. By name: values under `password`, `token`, `api_key`, `Authorization`, `cookie` and similar, at any depth.
- * 2. By pattern: private keys, JWTs, keys of well-known services and of Cordum, passwords in URLs and in `name=value`,
- *    in values and in names.
+ * 1. By name: values under `password`, `token`, `api_key`, `Authorization`, `cookie`, `ssn` and similar, at any depth.
+ * 2. By pattern: private keys, JWTs, keys of well-known services and of Cordum, card numbers, passwords in URLs, in `name=value`,
+ *    in `name: value` and after a flag, in values and in names.
  * 3. By path: the setting `redaction.paths`, such as `input.card.number`; `*` matches one segment.
  * 4. It never throws and its work is bounded: what is too deep or too large is replaced by `[cut]`.
  */
@@ -28,7 +28,19 @@ export function redactText(text: string): string {
   if (text.length < SHORTEST || !SUSPECT.test(text)) return text;
   let clean = text;
   for (const { look, pattern, by } of PATTERNS) if (look.test(clean)) clean = clean.replace(pattern, by);
-  return clean;
+  return CARD_LOOK.test(clean) ? clean.replace(CARD, (digits) => (isCardNumber(digits) ? REDACTED : digits)) : clean;
+}
+
+/** The Luhn check of ISO/IEC 7812, and a first digit that card issuers use. */
+function isCardNumber(text: string): boolean {
+  const digits = text.replace(/\D/g, "");
+  if (!/^[2-6]/.test(digits)) return false;
+  let sum = 0;
+  for (let at = 0; at < digits.length; at++) {
+    const digit = Number(digits[digits.length - 1 - at]);
+    sum += at % 2 === 0 ? digit : digit > 4 ? 2 * digit - 9 : 2 * digit;
+  }
+  return sum % 10 === 0;
 }
 
 export function isSecretName(name: string): boolean {
@@ -49,6 +61,7 @@ interface Budget {
 function redactValue(value: unknown, paths: readonly Path[], depth: number, budget: Budget): unknown {
   if (paths.some((path) => path.length === 0)) return REDACTED;
   if (typeof value === "string") return redactWithin(value, budget);
+  if (typeof value === "number" && value >= CARD_MIN && isCardNumber(String(value))) return REDACTED;
   if (typeof value !== "object" || value === null) return typeof value === "bigint" ? String(value) : value;
   if (depth >= DEPTH_MAX || budget.nodes <= 0) return CUT;
   if (Array.isArray(value)) {
@@ -93,16 +106,17 @@ function descend(paths: readonly Path[], steps: Path): readonly Path[] {
 }
 
 /** Cheap prefilters: true wherever one of the patterns could match. */
-const SUSPECT_NAME = /pass|pwd|secret|cred|auth|cookie|otp|cv[vc]|key|token|jwt|bearer/i;
+const SUSPECT_NAME = /pass|pwd|secret|cred|auth|cookie|otp|cv[vc]|key|token|jwt|bearer|ssn|social|card/i;
 const SUSPECT =
-  /-----BEGIN|eyJ|A[A-Z]{3}[A-Z0-9]{16}|cordum_|AIza|gh[a-z]_|github_pat_|glpat-|xox|xapp|[sr]k[-_]|whsec_|:\/\/|\/services\/|[Bb][Ee][Aa][Rr][Ee][Rr]|[Bb][Aa][Ss][Ii][Cc]|=|"\s{0,8}:/;
+  /-----BEGIN|eyJ|A[A-Z]{3}[A-Z0-9]{16}|cordum_|AIza|gh[a-z]_|github_pat_|glpat-|xox|xapp|[sr]k[-_]|whsec_|:\/\/|\/services\/|[Bb][Ee][Aa][Rr][Ee][Rr]|[Bb][Aa][Ss][Ii][Cc]|=|:\s|"\s{0,8}:|--?\w|hf_|npm_|\d{4}/;
 
 const SECRET_NAME = new RegExp(
   `(^|_)(${[
-    "password|passwd|pwd|passphrase|passcode|secrets?|credentials?|authorization|cookies?|otp|cvv|cvc",
+    "password|passwd|pwd|passphrase|passcode|secrets?|credentials?|authorization|cookies?|otp|cvv|cvc|ssn",
+    "social_?security(_?(number|no))?|card_?(number|no)",
     "(api|access|private|secret|signing|encryption|client|auth|service|account)_?keys?",
     "(access|refresh|auth|id|session|bearer|api|csrf)_?tokens?",
-  ].join("|")})(_|$)|(^|_)(token|jwt|bearer)$`,
+  ].join("|")})(_|$)|(^|_)(token|jwt|bearer|pass|auth)$`,
 );
 
 interface Pattern {
@@ -124,6 +138,7 @@ const PATTERNS: readonly Pattern[] = [
   { look: /cordum_/, pattern: /(cordum_[0-9a-z]{1,36}_)[0-9A-Za-z]{16,}/g, by: `$1${REDACTED}` },
   { look: /AIza/, pattern: /AIza[\w-]{30,}/g, by: REDACTED },
   { look: /gh|glpat/, pattern: /(?:\bgh[a-z]_|github_pat_|glpat-)[\w-]{16,}/g, by: REDACTED },
+  { look: /hf_|npm_/, pattern: /\b(?:hf|npm)_[A-Za-z0-9]{16,}/g, by: REDACTED },
   { look: /xox|xapp/, pattern: /\bx(?:ox[a-z]|app)-[\w-]{10,}/g, by: REDACTED },
   { look: /[sr]k[-_]|whsec_/, pattern: /\b(?:sk-|[sr]k_(?:live|test)_|whsec_)[\w-]{16,}/g, by: REDACTED },
   { look: /:\/\/[^\s/?#]*@/, pattern: /(\w:\/\/)[^\s/?#]*@/g, by: `$1${REDACTED}@` },
@@ -136,10 +151,26 @@ const PATTERNS: readonly Pattern[] = [
   {
     look: /=|"\s{0,8}:/,
     pattern:
-      /(password|passwd|pwd|passphrase|secret|token|api[_-]?key|access[_-]?key|authorization|cookie)(=|"\s{0,8}:\s{0,8}")(?!\[redacted\])[^\s"'&,;]{3,}/gi,
+      /(password|passwd|pwd|passphrase|secret|token|api[_-]?key|access[_-]?key|account[_-]?key|authorization|cookie)(=|"\s{0,8}:\s{0,8}")(?!\[redacted\])[^\s"'&,;]{3,}/gi,
     by: `$1$2${REDACTED}`,
   },
+  {
+    look: /:\s/,
+    pattern:
+      /\b(password|passwd|pwd|passphrase|secret|api[_-]?key|access[_-]?key|account[_-]?key)(\s{0,4}:\s{1,4})(?!\[redacted\])[^\s"'&,;]+/gi,
+    by: `$1$2${REDACTED}`,
+  },
+  {
+    look: /--?\w/,
+    pattern:
+      /((?:^|\s)--?(?:[a-z]{1,20}-)?(?:password|passwd|pwd|pass|passphrase|secret|token|api-?key|access-?key)(?:\s{1,8}|=))(?!\[redacted\])(?!-)[^\s"'&,;]+/gi,
+    by: `$1${REDACTED}`,
+  },
 ];
+
+const CARD_LOOK = /\d{4}/;
+const CARD = /(?<![\d.-])\d(?:[ -]?\d){12,18}(?![\d-])/g;
+const CARD_MIN = 1e12;
 
 const CUT = "[cut]";
 const CUT_MARGIN = 200;

@@ -59,7 +59,9 @@ export async function publishFile(
   const sha256 = createHash("sha256").update(file.text).digest("hex");
   const choice = await loadChoice(engine);
   if (choice?.value.file?.sha256 === sha256) return { kind: "unchanged", snapshot: choice.value.snapshot };
-  return publish(engine, { ...file, by: `file ${file.name}` }, { name: file.name, sha256 });
+  // Clients see the name; the directories of the host are none of their business.
+  const name = file.name.replace(/^.*[\\/]/s, "");
+  return publish(engine, { text: file.text, name, by: `file ${name}` }, { name, sha256 });
 }
 
 export type RolledBack =

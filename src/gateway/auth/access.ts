@@ -124,11 +124,8 @@ export class KeyAuthenticator {
     const text = keyIn(caller.headers);
     if (text === undefined) return this.#authenticateLocal(caller);
     const parts = readKeyText(text);
-    const key = parts === null ? null : await this.#find(parts.id, caller);
-    if (parts === null || key === null || !isSecretOf(key, parts.secret)) {
-      this.#failures.take(caller.ip, this.#engine.world.clock.now(), FAILURE_RATE);
-      throw this.auditRefusal(new Problem("key_invalid", INVALID_KEY));
-    }
+    const key = parts === null ? null : await this.#find(parts.id);
+    if (parts === null || key === null || !isSecretOf(key, parts.secret)) throw this.#invalidKey(caller);
     const principal: Principal = { id: key.id, org: key.org, role: key.role };
     const state = keyState(key, this.#engine.world.clock.now());
     if (state !== "good") {
@@ -136,6 +133,15 @@ export class KeyAuthenticator {
     }
     this.#auditor.used(principal);
     return principal;
+  }
+
+  /** Only failures are charged, after the look-up: callers with a valid key at the same address are not affected. */
+  #invalidKey({ ip }: CallerInfo): Problem {
+    if (this.#failures.take(ip, this.#engine.world.clock.now(), FAILURE_RATE)) {
+      return this.auditRefusal(new Problem("key_invalid", INVALID_KEY));
+    }
+    const detail = "too many invalid API keys from this address; wait, then send a valid key";
+    return new Problem("too_many_requests", detail, { current: FAILURE_RATE.burst, limit: FAILURE_RATE.burst });
   }
 
   /** Records the refusal in the audit log and returns the problem for the caller to throw. */
@@ -154,31 +160,23 @@ export class KeyAuthenticator {
     return LOCAL;
   }
 
-  async #find(id: string, caller: CallerInfo): Promise<ApiKey | null> {
+  async #find(id: string): Promise<ApiKey | null> {
     const nowMs = this.#engine.world.clock.now();
     const cached = this.#cache.get(id);
     if (cached && !isStale(cached.atMs, nowMs)) return (await cached.key)?.value ?? null;
-    // Valid keys are exempt from the failure limit, which callers behind one address share.
-    const wasValid = cached !== undefined && (await cached.key.catch(() => null)) !== null;
-    if (!wasValid) this.#limitFailures(caller, nowMs);
     const key = this.#engine.world.store.load(API_KEYS, id);
     this.#cache.delete(id);
     this.#cache.set(id, { atMs: nowMs, key });
-    key.catch(() => this.#cache.delete(id));
+    key.then(
+      // Unknown ids must not evict those of valid keys.
+      (found) => void (found === null && this.#cache.delete(id)),
+      () => void this.#cache.delete(id),
+    );
     for (const oldest of this.#cache.keys()) {
       if (this.#cache.size <= CACHED_MAX) break;
       this.#cache.delete(oldest);
     }
     return (await key)?.value ?? null;
-  }
-
-  /** Invalid keys cost a store look-up each, so their rate is limited by address. */
-  #limitFailures({ ip }: CallerInfo, nowMs: number): void {
-    if (this.#failures.available(ip, nowMs, FAILURE_RATE) >= 1) return;
-    throw new Problem("too_many_requests", "too many invalid API keys from this address; wait, then send a valid key", {
-      current: FAILURE_RATE.burst,
-      limit: FAILURE_RATE.burst,
-    });
   }
 }
 

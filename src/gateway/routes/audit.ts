@@ -8,7 +8,7 @@ import { type AuditEntry, auditPagesOf } from "../../core/model/audit.ts";
 import { checkAudit, readAudit, readAuditOf } from "../../engine/audit/index.ts";
 import { Problem } from "../problem.ts";
 import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route } from "../route.ts";
-import { PAGE_QUERY, pageOf, pageQuery, queryText, readCursor, readLimit, writeCursor } from "../views/page.ts";
+import { PAGE_QUERY, pageOf, pageQuery, queryText, readLimit, readPosition, writeCursor } from "../views/page.ts";
 
 const CHAIN = {
   system: Type.Optional(Type.Boolean({ description: "Read the system chain instead of the chain of the tenant." })),
@@ -67,8 +67,8 @@ export const AUDIT_ROUTES: readonly Route[] = [
 
 async function listPolicyAudit({ engine }: Gateway, { query }: GatewayRequest): Promise<GatewayResponse> {
   const index = `${auditPagesOf(EVERY_ORG)}/policy`;
-  const cursor = readCursor(queryText(query, "cursor"), index);
-  const page = { limit: readLimit(queryText(query, "limit")), before: cursor === undefined ? null : Number(cursor) };
+  const from = readPosition(queryText(query, "cursor"), index) ?? null;
+  const page = { limit: readLimit(queryText(query, "limit")), before: from };
   const { entries, before } = await readAuditOf(engine, EVERY_ORG, "policy", page);
   return ok({
     items: entries.map(entryView),
@@ -78,12 +78,9 @@ async function listPolicyAudit({ engine }: Gateway, { query }: GatewayRequest): 
 
 async function listAudit({ engine }: Gateway, request: GatewayRequest): Promise<GatewayResponse> {
   const org = chainOf(request);
-  const cursor = readCursor(queryText(request.query, "cursor"), auditPagesOf(org));
+  const from = readPosition(queryText(request.query, "cursor"), auditPagesOf(org)) ?? null;
   const limit = readLimit(queryText(request.query, "limit"));
-  const { entries, before } = await readAudit(engine, org, {
-    limit,
-    before: cursor === undefined ? null : Number(cursor),
-  });
+  const { entries, before } = await readAudit(engine, org, { limit, before: from });
   return ok({
     items: entries.map(entryView),
     next_cursor: before === null ? null : writeCursor(auditPagesOf(org), String(before)),

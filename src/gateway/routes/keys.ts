@@ -5,6 +5,7 @@
  * 2. A root key (tenant `*`, role `admin`, no expiry) always exists after the first key: the first key must be one, and
  *    the last one cannot be revoked.
  * 3. A key of one tenant creates, lists and revokes only keys of that tenant.
+ * 4. A key expires no later than the key that created it. Revoking a key does not revoke the keys it created.
  */
 import { Type } from "typebox";
 import {
@@ -29,7 +30,7 @@ import {
 import { auditPut } from "../../engine/audit/index.ts";
 import { retryOnConflict } from "../../engine/commit.ts";
 import { type Put, put, type Versioned } from "../../ports/store.ts";
-import { isTenant } from "../auth/access.ts";
+import { isTenant, LOCAL } from "../auth/access.ts";
 import { Problem } from "../problem.ts";
 import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Principal, type Route } from "../route.ts";
 import { listPage, PAGE_QUERY, pageOf } from "../views/page.ts";
@@ -123,7 +124,7 @@ async function createKey(
     sha256: hashOf(secret),
     createdMs: nowMs,
     createdBy: principal.id,
-    expiresMs: options.expires_in_ms === undefined ? null : nowMs + options.expires_in_ms,
+    expiresMs: await expiryOf(engine, principal, options.expires_in_ms),
     revokedMs: null,
   };
   if (!isRoot(key) && (await store.counts(KEYS_GROUP, 10)).size === 0) {
@@ -171,6 +172,24 @@ async function revokeKey(
   });
   keys.invalidate(id);
   return ok(keyView(revoked, nowMs));
+}
+
+/**
+ * A key does not outlive the key that created it, or an expiring key could renew itself for ever. The creator is loaded again,
+ * because a cached one may have been revoked.
+ */
+async function expiryOf({ world }: Gateway["engine"], { id }: Principal, inMs?: number): Promise<number | null> {
+  const nowMs = world.clock.now();
+  const wanted = inMs === undefined ? null : nowMs + inMs;
+  if (id === LOCAL.id) return wanted;
+  const creator = (await world.store.load(API_KEYS, id))?.value;
+  const state = creator === undefined ? "revoked" : keyState(creator, nowMs);
+  if (state !== "good") throw new Problem(`key_${state}`, "ask an administrator for a new key");
+  const limitMs = creator?.expiresMs ?? null;
+  if (limitMs === null || wanted === null) return limitMs ?? wanted;
+  if (wanted <= limitMs) return wanted;
+  const detail = `\`expires_in_ms\` must end with the calling key, at ${iso(limitMs)}; create the key with a key that expires later`;
+  throw new Problem("invalid_request", detail);
 }
 
 /** Loaded before the root keys are counted: a concurrent revocation makes this commit stale. */

@@ -31,6 +31,7 @@ import {
   releaseView,
   ruleView,
   simulationView,
+  withoutDirectory,
 } from "../views/policy-views.ts";
 import { POLICY_REQUEST_BODY, type PolicyRequestBody, readPolicyRequest } from "./policy-request.ts";
 
@@ -287,7 +288,7 @@ async function listRules({ engine }: Gateway, request: GatewayRequest): Promise<
   const items = rules.map((rule, at) => ({ rule, at })).filter(({ rule }) => isVisible(rule.id));
   return ok({
     snapshot: snapshot.hash,
-    source,
+    source: withoutDirectory(source),
     version,
     default_decision: defaultDecision,
     items: items.map(({ rule, at }) => ruleView(rule, at + 1)),

@@ -17,6 +17,7 @@ import {
   queryText,
   readCursor,
   readLimit,
+  readPosition,
   writeCursor,
 } from "../views/page.ts";
 import { outputsOf, payloadValue, resultsOf } from "../views/payloads.ts";
@@ -180,6 +181,7 @@ async function deleteRun({ engine }: Gateway, { org, params, principal }: Gatewa
 
 async function getTimeline(gateway: Gateway, request: GatewayRequest): Promise<GatewayResponse> {
   const run = await runOf(gateway, request);
+  readPosition(queryText(request.query, "cursor"), timelineOf(run.id));
   const page = await timeline(gateway.engine, run, pageOptions(request, timelineOf(run.id)));
   return pageResponse(timelineOf(run.id), page.lines.map(timelineView), page.cursor);
 }

@@ -37,7 +37,7 @@ export function jobView(job: Job): View {
 function submissionView(job: Job): View {
   return {
     labels: redact(job.labels),
-    risk_tags: job.riskTags,
+    risk_tags: job.riskTags.map(redactText),
     requires: job.requires,
     capability: job.capability,
     actor_id: job.actorId,

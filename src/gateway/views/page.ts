@@ -2,7 +2,7 @@
 import { type TSchema, Type } from "typebox";
 import type { Table } from "../../core/model/table.ts";
 import type { Store, Versioned } from "../../ports/store.ts";
-import { Problem } from "../problem.ts";
+import { invalidCursorProblem, Problem } from "../problem.ts";
 import { type GatewayRequest, type GatewayResponse, ok } from "../route.ts";
 
 export const PAGE_LIMITS = { min: 1, max: 200, default: 50 } as const;
@@ -67,8 +67,13 @@ export function readCursor(text: string | undefined, index: string): string | un
   if (decoded.startsWith(prefix) && writeCursor(index, decoded.slice(prefix.length)) === text) {
     return decoded.slice(prefix.length);
   }
-  throw new Problem(
-    "invalid_cursor",
-    "send `next_cursor` unchanged and with the same filter, or start again without a cursor",
-  );
+  throw invalidCursorProblem();
+}
+
+/** A cursor that is a position in a numbered list. */
+export function readPosition(text: string | undefined, index: string): number | undefined {
+  const cursor = readCursor(text, index);
+  if (cursor === undefined) return undefined;
+  if (/^\d{1,15}$/.test(cursor)) return Number(cursor);
+  throw invalidCursorProblem();
 }

@@ -10,7 +10,7 @@ import type { LiveKernel } from "../../core/policy/kernel.ts";
 export function inForceView({ inForce }: LiveKernel): object {
   const { document, hash } = inForce.snapshot;
   return {
-    source: inForce.source,
+    source: withoutDirectory(inForce.source),
     version: document.version,
     snapshot: hash,
     rules: document.rules.length,
@@ -67,8 +67,12 @@ export function ruleView(rule: Rule, position: number): object {
 export function releaseView(release: PolicyRelease, inForceId: string | null): object {
   const { id, snapshot, name, version, rules, by, atMs, note } = release;
   const at = new Date(atMs).toISOString();
-  return { release_id: id, snapshot, name, version, rules, by, at, note, in_force: id === inForceId };
+  const shown = { name: withoutDirectory(name), version, rules, by: withoutDirectory(by) };
+  return { release_id: id, snapshot, ...shown, at, note, in_force: id === inForceId };
 }
+
+/** `file /srv/policy.yaml` → `file policy.yaml`. Paths of the host are not shown to clients. */
+export const withoutDirectory = (name: string): string => name.replace(/^(file )?[^\s`]*[\\/]/, "$1");
 
 /** Converts keys to snake case, except label names. */
 function toFileKeys(value: unknown): unknown {

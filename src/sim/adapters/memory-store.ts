@@ -13,7 +13,7 @@ import type {
   TakeQuery,
   Versioned,
 } from "../../ports/store.ts";
-import { deltasOf, movesOf } from "../../ports/store.ts";
+import { deltasOf, invalidCursor, movesOf } from "../../ports/store.ts";
 import { Sorted } from "./sorted.ts";
 
 /**
@@ -332,6 +332,6 @@ function deepFreeze(value: unknown): unknown {
 function readCursor(cursor: string | undefined): { score: number; id: string } | null {
   if (cursor === undefined) return null;
   const [, score, id] = /^(\d+)\/(.*)$/s.exec(cursor) ?? [];
-  if (score === undefined || id === undefined) throw new Error(`invalid cursor \`${cursor}\`: start without one`);
+  if (score === undefined || id === undefined) throw invalidCursor(cursor);
   return { score: Number(score), id };
 }

@@ -20,6 +20,12 @@ const SECRETS: Readonly<Record<string, string>> = {
   "a bearer token": "Authorization: Bearer Canary.token.text",
   "a password in a query": "GET /x?user=a&password=Canary&b=1",
   "a password in JSON text": '{"client_secret":"Canary"}',
+  "a Hugging Face token": `${"hf"}_Canary0123456789abcdefgh`,
+  "an npm token": `${"npm"}_Canary0123456789abcdefgh`,
+  "a storage account key": `AccountName=a;AccountKey=${"Canary"}0123456789+/abc==;Suffix=x`,
+  "a password in YAML": "user: a\npassword: Canary\nhost: b",
+  "a password after a flag": "mysql --host db --password Canary --port 1",
+  "a token after a flag": "deploy --api-key Canary",
   "a header in capitals": "AUTHORIZATION: BASIC Canary0123456789",
 };
 
@@ -32,6 +38,22 @@ describe("by pattern", () => {
     expect(JSON.stringify(redact({ a: [{ b: `see ${secret}` }] }))).not.toMatch(/canary/i);
     expect(JSON.stringify(redact({ [`k ${secret}`]: 1 }))).not.toMatch(/canary/i);
   });
+
+  test.each(["4111111111111111", "4111 1111 1111 1111", "5500-0000-0000-0004", "378282246310005"])(
+    "the card number %s",
+    (number) => {
+      expect(redactText(`card ${number}, please`)).toBe("card [redacted], please");
+      const digits = Number(number.replace(/\D/g, ""));
+      expect(redact({ a: digits, b: digits + 1 })).toEqual({ a: REDACTED, b: digits + 1 });
+    },
+  );
+
+  test.each(["1700000000000", "4111111111111112", "41111111111111110000", "1.4111111111111111", "2026-11-17 22:00:00"])(
+    "the number %s is no card number",
+    (number) => {
+      expect(redactText(`at ${number} now`)).toBe(`at ${number} now`);
+    },
+  );
 
   test("keeps the surrounding text", () => {
     expect(redactText("cannot reach redis://u:p@db:6379/0 now")).toBe("cannot reach redis://[redacted]@db:6379/0 now");

@@ -147,7 +147,6 @@ describe("a key", () => {
     for (let at = 0; at < 60; at++) codes.push((await guess(at)).json<Payload>().code);
     expect(codes.slice(0, 50).every((code) => code === "key_invalid")).toBe(true);
     expect(codes.slice(50).every((code) => code === "too_many_requests")).toBe(true);
-    expect(loads).toBe(51);
     // A valid key is not affected by the limit.
     nowMs += 1_000;
     for (let at = 100; at < 110; at++) codes.push((await guess(at)).json<Payload>().code);
