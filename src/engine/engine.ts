@@ -4,7 +4,7 @@ import type { World } from "../ports/world.ts";
 import { AuditBuffer } from "./audit/index.ts";
 import { BackgroundTasks } from "./background-tasks.ts";
 import { type Commit, createCommit } from "./commit.ts";
-import { LongPollWaiters } from "./dispatch/index.ts";
+import { drainBacklog, LongPollWaiters } from "./dispatch/index.ts";
 import { FairnessThrottle } from "./fairness-throttle.ts";
 import { AdmissionLimiter } from "./intake/index.ts";
 import { JobCache } from "./job-cache.ts";
@@ -29,6 +29,8 @@ export interface Engine {
   readonly world: World;
   readonly settings: LiveSettings;
   readonly commit: Commit;
+  /** Dispatches from the backlog of a topic. */
+  readonly drain: (topic: string) => void;
   readonly tasks: BackgroundTasks;
   readonly timers: Timers;
   readonly events: EventFeed;
@@ -55,7 +57,17 @@ export type Needs<K extends keyof Engine> = Pick<Engine, K>;
 
 /** What placing, sending and settling a job uses. */
 export type DispatchContext = Needs<
-  "world" | "settings" | "commit" | "tasks" | "timers" | "jobCache" | "registry" | "pools" | "safety" | "runInbox"
+  | "world"
+  | "settings"
+  | "commit"
+  | "drain"
+  | "tasks"
+  | "timers"
+  | "jobCache"
+  | "registry"
+  | "pools"
+  | "safety"
+  | "runInbox"
 >;
 
 /** What advancing a run uses. */
@@ -86,13 +98,14 @@ export function openEngine(world: World, settings: LiveSettings, kernel: LiveKer
   });
 }
 
-type Bound = "commit" | "timers" | "runInbox" | "runEffects";
+type Bound = "commit" | "drain" | "timers" | "runInbox" | "runEffects";
 
 /** Adds the collaborators that call handlers back. They are bound to the composed engine, which breaks the cycle. */
 export function composeEngine(parts: Omit<Engine, Bound>): Engine {
   const engine: Engine = {
     ...parts,
     commit: createCommit(parts),
+    drain: (topic) => drainBacklog(engine, topic),
     timers: new Timers(parts, (due) => onDue(engine, due)),
     runInbox: new RunInbox(parts, (key, queue) => processRunQueue(engine, key, queue)),
     runEffects: {

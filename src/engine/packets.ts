@@ -1,12 +1,12 @@
 import type { Submission } from "../core/jobs/submission.ts";
 import { checkSubmission } from "../core/jobs/submission.ts";
-import { type Job, type Payload, STEP_LABELS } from "../core/model/job.ts";
+import { type Job, STEP_LABELS } from "../core/model/job.ts";
 import type { Writable } from "../core/model/table.ts";
 import { permanent } from "../core/retry/intent.ts";
 import type { Message } from "../ports/bus.ts";
 import { CONSTRAINTS_ENV, constraintsOnWire } from "../protocol/constraints.ts";
 import type { JobMetadata, JobRequest, JobResult, Packet, PacketBody } from "../protocol/packet.ts";
-import { inputKey, keyIn, outputKey, toPointer } from "../protocol/pointer.ts";
+import { toPointer } from "../protocol/pointer.ts";
 import { DLQ, SUBMIT, workSubject } from "../protocol/subjects.ts";
 
 /** Conversion between jobs and packets. */
@@ -50,7 +50,7 @@ export function workPacket(sender: string, job: Job): Packet {
 }
 
 /** For any CAP worker: input by pointer, environment, every field that CAP defines, and no extension. */
-export function openWorkPacket(sender: string, job: Job): Packet {
+export function openWorkPacket(sender: string, job: Job, inputKey: string): Packet {
   const ours = workPacket(sender, job);
   const { input: _, constraints, ...body } = requestIn(ours);
   return {
@@ -61,7 +61,7 @@ export function openWorkPacket(sender: string, job: Job): Packet {
       ...body,
       // CAP workers find their handler by the subject.
       topic: workSubject(job.topic),
-      contextPtr: toPointer(inputKeyOf(job)),
+      contextPtr: toPointer(inputKey),
       ...(job.actorId === null ? {} : { principalId: job.actorId }),
       ...(job.step && job.labels.workflow_id ? { workflowId: job.labels.workflow_id } : {}),
       ...envOf(job, constraints),
@@ -69,9 +69,6 @@ export function openWorkPacket(sender: string, job: Job): Packet {
     },
   };
 }
-
-/** The key of a job's input in the blob store. */
-export const inputKeyOf = ({ id, input }: Job): string => (input.kind === "pointer" ? input.ptr : inputKey(id));
 
 /**
  * The submitted environment, the constraints, and the step for jobs of a run: some workers read it from the environment
@@ -140,7 +137,7 @@ export function submissionIn(packet: Packet, request: JobRequest): Submission {
     org: request.tenantId,
     topic: request.topic,
     input: request.input,
-    inputPtr: request.contextPtr === undefined ? undefined : keyIn(request.contextPtr),
+    inputPtr: request.contextPtr,
     jobId: request.jobId,
     priority: request.priority,
     labels: { ...request.meta?.labels, ...request.labels },
@@ -160,19 +157,4 @@ export function submissionIn(packet: Packet, request: JobRequest): Submission {
   });
   if (checked.kind === "ok") return checked.submission;
   throw permanent(new Error(`bad job request: ${checked.problems.join("; ")}`));
-}
-
-/** The output of a result. A worker may point only at its own result. */
-export function outputOf(result: JobResult): Payload | null {
-  if (result.output !== undefined) return { kind: "inline", value: result.output };
-  if (!result.resultPtr) return null;
-  const key = keyIn(result.resultPtr);
-  if (key !== outputKey(result.jobId)) {
-    throw permanent(
-      new Error(
-        `the result of job \`${result.jobId}\` points at \`${key}\`; it must be \`${outputKey(result.jobId)}\``,
-      ),
-    );
-  }
-  return { kind: "pointer", ptr: key, bytes: 0 };
 }

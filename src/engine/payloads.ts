@@ -1,7 +1,17 @@
+import { jobHashOf } from "../core/jobs/approval.ts";
 import type { Job, Payload } from "../core/model/job.ts";
 import { childrenOf, JOBS } from "../core/model/job.ts";
 import { fitsWithin } from "../core/model/json.ts";
-import { RUN_VALUE_BYTES_MAX, RUNS } from "../core/model/run.ts";
+import {
+  type PayloadFault,
+  type PayloadOwner,
+  payloadFaultText,
+  payloadKey,
+  payloadValue,
+  type StoredPayload,
+  sha256Of,
+} from "../core/model/payload.ts";
+import { RUN_VALUE_BYTES_MAX, RUNS, type Run } from "../core/model/run.ts";
 import { permanent } from "../core/retry/intent.ts";
 import type { Plan } from "../core/workflow/definition/plan.ts";
 import {
@@ -12,12 +22,10 @@ import {
   type Values,
 } from "../core/workflow/run/values.ts";
 import { BLOB_BYTES_MAX } from "../ports/blobs.ts";
+import type { World } from "../ports/world.ts";
 import type { Needs } from "./engine.ts";
 
-/**
- * Values of jobs and runs: inline on the record while small, otherwise in the blob store. The blob key is computed only
- * for large values.
- */
+/** Values of jobs and runs: inline on the record while small, otherwise in the blob store (`core/model/payload.ts`). */
 export function storeValue(
   engine: Needs<"world" | "settings">,
   value: unknown,
@@ -30,15 +38,49 @@ export function storeValue(
   return storeBytes(engine, bytes, place);
 }
 
-async function storeBytes(
+export async function storeBytes(
   engine: Needs<"world">,
   bytes: Uint8Array,
   place: () => Place | Promise<Place>,
-): Promise<Payload | TooLarge> {
+): Promise<StoredPayload | TooLarge> {
   if (bytes.length > BLOB_BYTES_MAX) return { kind: "too_large", bytes: bytes.length, max: BLOB_BYTES_MAX };
-  const { ptr, untilMs } = await place();
+  const { owner, untilMs } = await place();
+  const sha256 = sha256Of(bytes);
+  const ptr = payloadKey(owner, sha256);
   await engine.world.blobs.put(ptr, bytes, untilMs);
-  return { kind: "pointer", ptr, bytes: bytes.length };
+  return { kind: "pointer", ptr, bytes: bytes.length, sha256 };
+}
+
+/** The bytes of a stored payload, with the recorded digest. Records of earlier versions have none. */
+export async function readPayload(
+  { world }: { readonly world: Pick<World, "blobs"> },
+  { ptr, sha256 }: StoredPayload,
+): Promise<Uint8Array | PayloadFault> {
+  const bytes = await world.blobs.get(ptr);
+  if (bytes === null) return "missing";
+  return sha256 === undefined || sha256Of(bytes) === sha256 ? bytes : "damaged";
+}
+
+/** The input of a job as it was when the policy and the approver decided, with its bytes if it is stored. */
+export async function readInput(
+  engine: Needs<"world">,
+  job: Job,
+): Promise<{ readonly bytes: Uint8Array | null } | { readonly problem: string }> {
+  const { id, input, approval } = job;
+  if (approval?.decidedMs !== undefined && approval.jobHash !== jobHashOf(job))
+    return { problem: `job \`${id}\` is not the job that was approved; submit it again` };
+  if (input.kind === "inline") return { bytes: null };
+  const read = await readPayload(engine, input);
+  if (typeof read !== "string") return { bytes: read };
+  return { problem: `${payloadFaultText(`the input of job \`${id}\``, read)}; submit the job again` };
+}
+
+/** Extends the retention of a stored payload; false if it is gone. */
+export async function keepPayload(engine: Needs<"world">, payload: StoredPayload, untilMs: number): Promise<boolean> {
+  const read = await readPayload(engine, payload);
+  if (typeof read === "string") return false;
+  await engine.world.blobs.put(payload.ptr, read, untilMs);
+  return true;
 }
 
 /** For values from clients and workers: an oversized one is a permanent error. */
@@ -77,11 +119,14 @@ export function storeForRun(
 export const tooLargeText = (what: string, { bytes, max }: TooLarge): string =>
   `the ${what} has ${bytes} bytes; the limit is ${max} bytes`;
 
-/** Key and retention of a stored value. */
+/** Owner and retention of a stored value. */
 export interface Place {
-  readonly ptr: string;
+  readonly owner: PayloadOwner;
   readonly untilMs: number;
 }
+
+export const ownedByJob = ({ org, id }: Pick<Job, "org" | "id">): PayloadOwner => ({ org, kind: "job", id });
+export const ownedByRun = ({ org, id }: Pick<Run, "org" | "id">): PayloadOwner => ({ org, kind: "run", id });
 
 /** Retention of values that belong to a step: longer than the run can be read. */
 export async function keptUntilMs(engine: Needs<"world" | "settings">, runId: string): Promise<number> {
@@ -134,7 +179,7 @@ async function load(
 ): Promise<void> {
   switch (what.kind) {
     case "pointer":
-      values.addBlob(what.payload.ptr, await loadPointed(engine, what.payload.ptr));
+      values.addBlob(what.payload.ptr, await loadPointed(engine, source.runId, what.payload));
       return;
     case "children":
       values.addChildren(what.stepId, await childOutputs(engine, source, what));
@@ -144,28 +189,33 @@ async function load(
   }
 }
 
-export async function valueIn(engine: Needs<"world" | "runCache">, payload: Payload): Promise<unknown> {
-  return payload.kind === "inline" ? payload.value : (await loadPointed(engine, payload.ptr)).value;
+/** The value of a payload of the run, or what is wrong with it. */
+export async function valueIn(
+  engine: Needs<"world" | "runCache">,
+  runId: string,
+  payload: Payload,
+): Promise<Pick<Loaded, "value" | "problem">> {
+  return payload.kind === "inline" ? { value: payload.value } : loadPointed(engine, runId, payload);
 }
 
-/** A missing value is null; the caller reports it. */
-async function loadPointed(engine: Needs<"world" | "runCache">, ptr: string): Promise<Loaded> {
-  const known = engine.runCache.recallValue(ptr);
+async function loadPointed(
+  engine: Needs<"world" | "runCache">,
+  runId: string,
+  payload: StoredPayload,
+): Promise<Loaded> {
+  const known = engine.runCache.recallValue(payload.ptr);
   if (known) return known;
-  const bytes = await engine.world.blobs.get(ptr);
-  if (bytes === null) return GONE;
-  try {
-    const loaded = { value: JSON.parse(new TextDecoder().decode(bytes)) as unknown, bytes: bytes.length };
-    engine.runCache.rememberValue(ptr, loaded);
-    return loaded;
-  } catch {
-    return GONE;
-  }
+  const read = await readPayload(engine, payload);
+  if (typeof read === "string")
+    return { value: null, bytes: 0, problem: payloadFaultText(`a payload of run \`${runId}\``, read) };
+  const loaded = { value: payloadValue(read), bytes: read.length };
+  engine.runCache.rememberValue(payload.ptr, loaded);
+  return loaded;
 }
 
 /**
  * Outputs of all children in order; null for failed children and outputs that violate the step's schema. `fresh`
- * overrides the store. Null if the outputs exceed the read limit.
+ * overrides the store. Null if the outputs exceed the read limit, or with a problem if one is lost.
  */
 export async function childOutputs(
   engine: Needs<"world" | "runCache">,
@@ -176,8 +226,11 @@ export async function childOutputs(
   const outputs = new Array<unknown>(count).fill(null);
   const schema = plan.steps.get(stepId)?.outputSchema;
   let bytes = 0;
+  let problem: string | undefined;
   const take = async (job: Job): Promise<void> => {
-    const value = await outputOf(engine, job);
+    const read = await outputOf(engine, runId, job);
+    problem ??= read.problem;
+    const { value } = read;
     const isFit = value !== null && (schema?.problemsOf(value).length ?? 0) === 0;
     outputs[job.step?.index ?? 0] = isFit ? value : null;
     if (isFit) bytes += (job.output?.kind === "pointer" && job.output.bytes) || JSON.stringify(value).length;
@@ -191,23 +244,27 @@ export async function childOutputs(
     });
     for (const { id, value } of items) {
       if (!fresh.has(id)) await take(value);
-      if (bytes > READ_BYTES_MAX) return GONE;
+      if (bytes > READ_BYTES_MAX) return TOO_LARGE;
     }
     if (next === null) break;
     cursor = next;
   }
   for (const job of fresh.values()) {
     if (job.step?.stepId === stepId && job.step.index !== undefined) await take(job);
-    if (bytes > READ_BYTES_MAX) return GONE;
+    if (bytes > READ_BYTES_MAX) return TOO_LARGE;
   }
-  return { value: outputs, bytes };
+  return problem === undefined ? { value: outputs, bytes } : { value: null, bytes: 0, problem };
 }
 
-async function outputOf(engine: Needs<"world" | "runCache">, { state, output }: Job): Promise<unknown> {
-  return state !== "SUCCEEDED" || output === null ? null : valueIn(engine, output);
+async function outputOf(
+  engine: Needs<"world" | "runCache">,
+  runId: string,
+  { state, output }: Job,
+): Promise<Pick<Loaded, "value" | "problem">> {
+  return state !== "SUCCEEDED" || output === null ? { value: null } : valueIn(engine, runId, output);
 }
 
-const GONE = { value: null, bytes: 0 };
+const TOO_LARGE = { value: null, bytes: 0 };
 const LOADS_MAX = 1_000;
 const PAGE = 500;
 const PAGES_MAX = 100;

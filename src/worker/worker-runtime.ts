@@ -1,4 +1,5 @@
 import { fitsWithin, jsonCopy } from "../core/model/json.ts";
+import { digestIn, payloadFaultText, payloadValue, sha256Of } from "../core/model/payload.ts";
 import type { Writable } from "../core/model/table.ts";
 import { permanent, retryAfter } from "../core/retry/intent.ts";
 import { nextDelay, parsePolicy } from "../core/retry/policies.ts";
@@ -6,7 +7,7 @@ import { BLOB_BYTES_MAX } from "../ports/blobs.ts";
 import type { Cancel } from "../ports/clock.ts";
 import { CONSTRAINTS_ENV } from "../protocol/constraints.ts";
 import type { JobRequest, JobResult, Packet } from "../protocol/packet.ts";
-import { keyIn, outputKey, toPointer } from "../protocol/pointer.ts";
+import { attemptOutputKey, keyIn, toPointer } from "../protocol/pointer.ts";
 import { RESULT } from "../protocol/subjects.ts";
 import { detailsOf, failureOf, type Outcome } from "./item.ts";
 import { type Attempt, RunningAttempts } from "./running-attempts.ts";
@@ -213,7 +214,10 @@ export class WorkerRuntime {
     const key = keyIn(pointer);
     const bytes = await this.#retry(request, () => this.#world.blobs.get(key));
     if (!bytes) throw new Error(`input \`${key}\` not found in the blob store`);
-    return JSON.parse(new TextDecoder().decode(bytes));
+    const sha256 = digestIn(key);
+    if (sha256 !== null && sha256Of(bytes) !== sha256)
+      throw permanent(new Error(payloadFaultText(`the input of job \`${request.jobId}\``, "damaged")));
+    return payloadValue(bytes);
   }
 
   async #storeOutput(request: JobRequest, text: string): Promise<Outcome> {
@@ -222,7 +226,8 @@ export class WorkerRuntime {
     if (bytes.length > BLOB_BYTES_MAX) {
       throw permanent(new Error(`the output has ${bytes.length} bytes, the limit is ${BLOB_BYTES_MAX}`));
     }
-    const key = outputKey(request.jobId);
+    // One key for each attempt: stored bytes are never replaced.
+    const key = attemptOutputKey(request.jobId, this.#world.random.id());
     const expiresMs = this.#world.clock.now() + OUTPUT_KEPT_MS;
     await this.#retry(request, () => this.#world.blobs.put(key, bytes, expiresMs));
     return { status: "succeeded", resultPtr: toPointer(key) };
@@ -254,6 +259,6 @@ const RETRY_MS_MAX = 600_000;
 const RETRY_LONG_MS = 60_000;
 const RETRY_POLICY = parsePolicy("full:200ms:5s");
 const INLINE_BYTES_MAX = 256 * 1024;
-/** Upper bound: outputs are deleted with their jobs. */
+/** Upper bound: the control plane copies an output when it accepts the result, and deletes this one. */
 const OUTPUT_KEPT_MS = 60 * 24 * 3_600_000;
 const MESSAGE_LENGTH_MAX = 1_000;

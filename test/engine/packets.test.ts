@@ -11,12 +11,12 @@ const step: Job = { ...plain, labels, step: { runId: "r1", stepId: "pay", kind: 
 const constraints = { budgets: { maxRuntimeMs: 5 } };
 const safety = { effect: "allow_with_constraints", ruleId: "r", reason: "", snapshot: "s", constraints } as const;
 
-const envOf = (job: Job) => requestIn(openWorkPacket("c1", job)).env;
+const envOf = (job: Job) => requestIn(openWorkPacket("c1", job, "k")).env;
 
 test("a step job carries its workflow, run and step in `env` and labels", () => {
   const stepEnv = { workflow_id: "order", run_id: "r1", step_id: "pay" };
   expect(envOf(step)).toEqual(stepEnv);
-  expect(requestIn(openWorkPacket("c1", step)).labels).toEqual(labels);
+  expect(requestIn(openWorkPacket("c1", step, "k")).labels).toEqual(labels);
   // Submitter labels are not copied to the environment.
   expect(envOf({ ...step, safety })).toEqual({ ...stepEnv, CORDUM_CONSTRAINTS: '{"budgets":{"max_runtime_ms":5}}' });
 });

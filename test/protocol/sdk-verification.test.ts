@@ -69,7 +69,7 @@ describe("a signature is verified by an SDK that decodes the packet, clears the 
     } as const;
     const created = newJob(checked.submission, { jobId: "j", traceId: "t" }, { kind: "inline", value: 1 }, context);
     const job = dispatchJob(decideSafety(created, decision, context), context);
-    const packet = openWorkPacket("c1", job);
+    const packet = openWorkPacket("c1", job, "key");
     expect(isVerifiedBySdk(packet)).toBe(true);
     const { jobRequest } = wireDecode(codec.encode(packet));
     expect(jobRequest).toMatchObject({

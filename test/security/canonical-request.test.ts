@@ -139,7 +139,7 @@ rules:
       expect(job.topic).toBe("demo.echo");
       expect(workPacket("test", job).body).toMatchObject({ topic: "demo.echo" });
       // CAP workers name their handlers by subject.
-      expect(openWorkPacket("test", job).body).toMatchObject({ topic: workSubject("demo.echo") });
+      expect(openWorkPacket("test", job, "key").body).toMatchObject({ topic: workSubject("demo.echo") });
       expect(decisionLine(job).facts).toMatchObject({ topic: "demo.echo" });
     },
   );

@@ -1,4 +1,4 @@
-import { BLOB_BYTES_MAX, type Blobs } from "../../ports/blobs.ts";
+import { BLOB_BYTES_MAX, BlobConflict, type Blobs } from "../../ports/blobs.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { Database, Statement } from "./database.ts";
 import type { GroupCommit } from "./group-commit.ts";
@@ -20,11 +20,12 @@ export class SqliteBlobs implements Blobs {
       throw new Error(`blob \`${key}\` has ${bytes.byteLength} bytes, the limit is ${BLOB_BYTES_MAX}`);
     }
     const nowMs = this.#clock.now();
-    await this.#writer.write("tables", () => {
+    const isStored = await this.#writer.write("tables", () => {
       // Each put deletes up to two expired blobs: expired blobs cannot accumulate, and no put pays for thousands.
       this.#rows.deleteExpired(nowMs, EXPIRED_PER_PUT);
-      this.#rows.put(key, bytes, expiresAtMs);
+      return this.#rows.put(key, bytes, expiresAtMs, nowMs);
     });
+    if (!isStored) throw new BlobConflict(key);
   }
 
   get(key: string): Promise<Uint8Array | null> {
@@ -54,8 +55,9 @@ export class BlobRows {
 
   constructor(db: Database) {
     this.#put = db.prepare(
-      "insert into blobs (key, expires_ms, bytes) values (?, ?, ?) " +
-        "on conflict (key) do update set expires_ms = excluded.expires_ms, bytes = excluded.bytes",
+      "insert into blobs (key, expires_ms, bytes) values (?, ?, ?) on conflict (key) do update set bytes = excluded.bytes, " +
+        "expires_ms = iif(blobs.expires_ms > ?4, max(blobs.expires_ms, excluded.expires_ms), excluded.expires_ms) " +
+        "where blobs.expires_ms <= ?4 or blobs.bytes = excluded.bytes",
     );
     this.#get = db.prepare("select bytes from blobs where key = ? and expires_ms > ?");
     this.#delete = db.prepare("delete from blobs where key = ?");
@@ -64,8 +66,9 @@ export class BlobRows {
     );
   }
 
-  put(key: string, bytes: Uint8Array, expiresMs: number): void {
-    this.#put.run(key, expiresMs, bytes);
+  /** False if the key holds other bytes that have not expired. */
+  put(key: string, bytes: Uint8Array, expiresMs: number, nowMs: number): boolean {
+    return Number(this.#put.run(key, expiresMs, bytes, nowMs).changes) > 0;
   }
 
   get(key: string, nowMs: number): Uint8Array | null {

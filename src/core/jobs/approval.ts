@@ -53,7 +53,7 @@ export type ApprovalResult =
   | { readonly kind: "void"; readonly job: Job; readonly why: string }
   | { readonly kind: ApprovalBlock };
 
-/** `present` is the job and the policy as they are now. They may differ from the request because blobs are writable. */
+/** `present` is the job and the policy as they are now. */
 export function approveJob(
   job: Job,
   approver: Approver,

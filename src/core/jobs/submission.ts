@@ -1,5 +1,5 @@
 import type { JobPriority, Packet } from "../../protocol/packet.ts";
-import { inputKey } from "../../protocol/pointer.ts";
+import { inputKey, ownKeyIn } from "../../protocol/pointer.ts";
 import { isTopic, TOPIC_LENGTH_MAX } from "../../protocol/subjects.ts";
 import { bareTopic, hasBareForm, nfcEntries, nfcList, nonFiniteIn } from "../model/canonical.ts";
 import { type Job, RESERVED_LABELS } from "../model/job.ts";
@@ -16,7 +16,7 @@ export interface Submission {
   readonly input: unknown;
   /** The input contains the submission time as `created_at`, which is ignored when submissions are compared. */
   readonly isStamped: boolean;
-  /** The key of an input that the client stored in the blob store. */
+  /** The key at which the client stored the input; it is copied once, at admission. */
   readonly inputPtr: string | null;
   readonly jobId: string | null;
   readonly priority: JobPriority;
@@ -140,12 +140,13 @@ function rejectStepJobId(jobId: string | null, problems: string[]): string | nul
   return null;
 }
 
-/** A pointer may refer only to the job's own input; other keys may belong to other tenants. */
+/** A pointer may refer only to the job's own input; other keys may belong to other jobs and tenants. */
 function checkPointer(value: unknown, jobId: unknown, problems: string[]): string | null {
   if (value === undefined || value === null) return null;
-  if (typeof jobId === "string" && value === inputKey(jobId)) return value;
-  problems.push("the context pointer must be `ctx:` followed by the job's id");
-  return null;
+  const id = typeof jobId === "string" ? jobId : "";
+  const key = typeof value === "string" ? ownKeyIn(value, "ctx", id) : null;
+  if (key === null) problems.push(`the context pointer must name the job's own input, \`${inputKey(id)}\``);
+  return key;
 }
 
 function checkKey(value: unknown, problems: string[]): string | null {

@@ -227,13 +227,6 @@ export const RUN_RESERVATIONS: Table<RunReservation> = {
   placement: ({ dueMs }): Placement => ({ lists: [], queue: null, counters: [], dueMs }),
 };
 
-/**
- * The key of a blob written under the run lock. It contains the fence: a holder that lost the lock writes to a key that
- * the record does not reference. Unreferenced blobs expire.
- */
-export const fencedKey = ({ lock }: Pick<Run, "lock">, key: string): string =>
-  lock === null ? key : `${key}.${lock.fence}`;
-
 export const stepJobId = (runId: string, stepId: string, index: number | null): string =>
   index === null ? `${runId}:${stepId}@1` : `${runId}:${stepId}.${index}@1`;
 

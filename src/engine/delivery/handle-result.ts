@@ -1,13 +1,13 @@
 import { applyResult } from "../../core/jobs/attempt.ts";
-import { JOBS, type Job } from "../../core/model/job.ts";
+import { isFinal, JOBS, type Job } from "../../core/model/job.ts";
 import type { RetryState, RetryUsage } from "../../core/retry/budget.ts";
 import type { Versioned } from "../../ports/store.ts";
 import type { JobResult, Packet } from "../../protocol/packet.ts";
 import { retryOnConflict } from "../commit.ts";
 import { decisionContext } from "../context.ts";
-import { settleJob } from "../dispatch/index.ts";
+import { type AcceptedOutput, acceptResult, discardOutput, settleJob } from "../dispatch/index.ts";
 import type { DispatchContext } from "../engine.ts";
-import { outputOf, resultIn } from "../packets.ts";
+import { resultIn } from "../packets.ts";
 
 /** Handler of `sys.job.result`: the job ends or waits for its next attempt; the end of a step's job advances its run. */
 export function handleResult(engine: DispatchContext, packet: Packet, retryState: RetryState = {}): Promise<void> {
@@ -34,11 +34,38 @@ function settleResult(
   busy: RetryUsage | null,
   unchanged: "stale" | undefined,
 ): Promise<"stale" | undefined> | "stale" | undefined {
-  const next = applyResult(found.value, result, outputOf(result), decisionContext(engine));
+  if (isFinal(found.value.state)) return unchanged;
+  const settle = (accepted: AcceptedOutput) => settleAccepted(engine, found, result, accepted, busy, unchanged);
+  const accepted = acceptResult(engine, found.value, result);
+  return accepted instanceof Promise ? accepted.then(settle) : settle(accepted);
+}
+
+function settleAccepted(
+  engine: DispatchContext,
+  found: Versioned<Job>,
+  result: JobResult,
+  accepted: AcceptedOutput,
+  busy: RetryUsage | null,
+  unchanged: "stale" | undefined,
+): Promise<"stale" | undefined> | "stale" | undefined {
+  const next =
+    accepted.kind === "accepted"
+      ? applyResult(found.value, result, accepted.output, decisionContext(engine))
+      : applyResult(found.value, refusal(result, accepted.why), null, decisionContext(engine));
   if (!next) return unchanged;
   if (next.state === "SUCCEEDED" && found.value.dispatchedMs !== null) {
     const seconds = (next.updatedMs - found.value.dispatchedMs) / 1_000;
     engine.world.metrics.observe("cordum_job_result_latency_seconds", Math.max(0, seconds));
   }
-  return settleJob(engine, found, next, [], { busy }).then((isWritten) => (isWritten ? undefined : "stale"));
+  return settleJob(engine, found, next, [], { busy }).then((isWritten) => {
+    if (!isWritten) return "stale";
+    if (result.resultPtr) discardOutput(engine, result);
+    return undefined;
+  });
 }
+
+const refusal = (result: JobResult, message: string): JobResult => ({
+  ...result,
+  status: "failed_fatal",
+  error: { name: "ResultRefused", message },
+});

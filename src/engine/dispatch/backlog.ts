@@ -1,4 +1,4 @@
-import { dispatchJob, requeueJob, waitForRule } from "../../core/jobs/attempt.ts";
+import { applyResult, dispatchJob, requeueJob, waitForRule } from "../../core/jobs/attempt.ts";
 import type { DispatchTarget } from "../../core/jobs/select-target.ts";
 import {
   BACKLOG_GROUP,
@@ -16,10 +16,12 @@ import type { Packet } from "../../protocol/packet.ts";
 import { directSubject, workSubject } from "../../protocol/subjects.ts";
 import { decisionContext } from "../context.ts";
 import type { DispatchContext, Needs } from "../engine.ts";
-import { inputKeyOf, openWorkPacket, workPacket } from "../packets.ts";
+import { openWorkPacket, workPacket } from "../packets.ts";
+import { ownedByJob, readInput, storeBytes, tooLargeText } from "../payloads.ts";
 import { allowedPerOrg, capacityGuards, limitOfGuard } from "./capacity-guards.ts";
 import { selectNext } from "./select-next.ts";
 import { dispatchBlock, isTopicBlocked, needsPointer, targetOf } from "./select-target.ts";
+import { settleJob } from "./settle-job.ts";
 
 /**
  * The backlog of a topic and the way out of it.
@@ -133,6 +135,10 @@ async function send(engine: DispatchContext, sent: Versioned<Job>): Promise<void
     // Since the commit a pool began to drain, the last eligible worker left, or a kill switch was engaged.
     const isBlocked = target.kind === "wait" || target.kind === "lease" || engine.pools.killOf(job.org) !== null;
     if (isBlocked) return await returnToBacklog(engine, sent);
+    if (isStored(job)) {
+      const input = await readInput(engine, job);
+      if ("problem" in input) return await failInput(engine, sent, input.problem);
+    }
     const answer = await sendTo(engine, job, target);
     if (answer === "no_responders") {
       pauseTopic(engine, job.topic);
@@ -144,6 +150,19 @@ async function send(engine: DispatchContext, sent: Versioned<Job>): Promise<void
     engine.registry.recordAnswer(job.id);
     engine.world.log.write("warn", "dispatch_failed", { job: job.id, error: String(error) });
   }
+}
+
+/** Inline inputs are part of the record; an approval binds them by hash. */
+const isStored = ({ input, approval }: Job): boolean => input.kind === "pointer" || approval !== undefined;
+
+/** The input is not the one that was decided on: the job ends without reaching a worker. */
+async function failInput(engine: DispatchContext, sent: Versioned<Job>, message: string): Promise<void> {
+  engine.jobCache.recallSent(sent.id);
+  const result = { jobId: sent.id, workerId: engine.world.name, status: "failed_fatal" } as const;
+  const error = { name: "InputLost", message };
+  const next = applyResult(sent.value, { ...result, error }, null, decisionContext(engine));
+  // Stale: the attempt was answered or timed out in the meantime.
+  if (next) await settleJob(engine, sent, next);
 }
 
 async function sendTo(engine: Needs<"world" | "registry">, job: Job, target: DispatchTarget): Promise<Dispatched> {
@@ -160,14 +179,15 @@ async function sendTo(engine: Needs<"world" | "registry">, job: Job, target: Dis
   return bus.dispatch(workSubject(job.topic), work);
 }
 
-/** Stores the input under its wire pointer before the packet is sent. */
+/** Stores an inline input before the packet is sent. */
 async function pointedPacket(engine: Needs<"world">, job: Job): Promise<Packet> {
-  const { blobs, clock, name } = engine.world;
-  if (job.input.kind === "inline") {
-    const bytes = new TextEncoder().encode(JSON.stringify(job.input.value));
-    await blobs.put(inputKeyOf(job), bytes, Math.max(job.deadlineMs, clock.now() + INPUT_KEPT_MS));
-  }
-  return openWorkPacket(name, job);
+  const { clock, name } = engine.world;
+  if (job.input.kind === "pointer") return openWorkPacket(name, job, job.input.ptr);
+  const bytes = new TextEncoder().encode(JSON.stringify(job.input.value));
+  const untilMs = Math.max(job.deadlineMs, clock.now() + INPUT_KEPT_MS);
+  const kept = await storeBytes(engine, bytes, () => ({ owner: ownedByJob(job), untilMs }));
+  if (kept.kind === "too_large") throw new Error(tooLargeText("input", kept));
+  return openWorkPacket(name, job, kept.ptr);
 }
 
 async function returnToBacklog(

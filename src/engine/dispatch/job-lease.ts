@@ -2,11 +2,10 @@ import { applyResult, recordProgress } from "../../core/jobs/attempt.ts";
 import { JOBS, type Job, type Payload } from "../../core/model/job.ts";
 import { put, type Versioned } from "../../ports/store.ts";
 import type { JobResult } from "../../protocol/packet.ts";
-import { outputKey } from "../../protocol/pointer.ts";
 import { retryOnConflict } from "../commit.ts";
 import { decisionContext } from "../context.ts";
 import type { DispatchContext, Needs } from "../engine.ts";
-import { keptUntilMs, storeSent } from "../payloads.ts";
+import { acceptValue } from "./accept-output.ts";
 import { settleJob } from "./settle-job.ts";
 
 /**
@@ -55,8 +54,10 @@ export function completeLeased(engine: DispatchContext, holder: JobLease, output
     if (found.kind === "over" && found.job.state === "SUCCEEDED") return { kind: "held", job: found.job };
     if (found.kind === "over") return lost(found.job);
     if (found.kind !== "found") return found;
-    const payload = await storeOutput(engine, holder, found.job.value, output ?? null);
-    return end(engine, found.job, { status: "succeeded" }, payload);
+    const accepted = await acceptValue(engine, found.job.value, output ?? null);
+    if (accepted.kind === "accepted") return end(engine, found.job, { status: "succeeded" }, accepted.output);
+    const error = { name: "ResultRefused", message: accepted.why };
+    return end(engine, found.job, { status: "failed_fatal", error }, null);
   });
 }
 
@@ -113,15 +114,3 @@ const lost = (job: Job): Extract<JobLeaseOutcome, { kind: "lost" }> => ({
   kind: "lost",
   why: `lease expired: the job is ${job.state}, attempt ${job.attempt}`,
 });
-
-/** The key contains the lease id: a worker that lost its lease cannot overwrite the output of another attempt. */
-function storeOutput(engine: Needs<"world" | "settings">, { jobId, leaseId }: JobLease, { step }: Job, value: unknown) {
-  return storeSent(engine, "result", value, async () => {
-    const { job, retention } = engine.settings.current;
-    // The output of a step is kept as long as its run, which may be read or rerun after the job ended.
-    const untilMs = step
-      ? await keptUntilMs(engine, step.runId)
-      : engine.world.clock.now() + job.deadlineMs + retention.jobsMs;
-    return { ptr: `${outputKey(jobId)}.${leaseId}`, untilMs };
-  });
-}

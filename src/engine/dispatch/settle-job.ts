@@ -7,7 +7,6 @@ import { decisionContext } from "../context.ts";
 import type { DispatchContext } from "../engine.ts";
 import { deadLetterMessage } from "../packets.ts";
 import type { RunPath } from "../runs/index.ts";
-import { drainBacklog } from "./backlog.ts";
 
 /**
  * Commits the next state of a job together with its dead letter, if it has one. False: the record changed meanwhile. The
@@ -54,7 +53,7 @@ export async function settleJobAlone(
   if (committed.kind !== "committed") return false;
   if (isFinal(next.state)) engine.world.metrics.add("cordum_jobs_total", { state: next.state });
   if (deadLetter) engine.world.metrics.add("cordum_dead_letters_total", { reason: deadLetter.reason });
-  if ((committed.seen[0] ?? 0) > 0) drainBacklog(engine, next.topic);
+  if ((committed.seen[0] ?? 0) > 0) engine.drain(next.topic);
   if (next.state === "RETRYING") engine.timers.arm({ id: found.id, version: found.version + 1, value: next });
   return true;
 }

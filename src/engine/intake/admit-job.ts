@@ -1,18 +1,17 @@
 import { fingerprintOf, isSameInput, RESERVATIONS, reservationId } from "../../core/jobs/idempotency.ts";
-import { newJob } from "../../core/jobs/lifecycle.ts";
+import { decideSafety, newJob } from "../../core/jobs/lifecycle.ts";
 import type { Submission } from "../../core/jobs/submission.ts";
 import { bareTopic } from "../../core/model/canonical.ts";
 import { JOBS, type Job, type JobState, type Payload } from "../../core/model/job.ts";
-import { intentOf } from "../../core/retry/intent.ts";
+import { intentOf, permanent } from "../../core/retry/intent.ts";
 import { type Put, put } from "../../ports/store.ts";
-import { inputKey } from "../../protocol/pointer.ts";
 import { decisionLine, recordAudit, repeatedLine } from "../audit/index.ts";
 import { decisionContext } from "../context.ts";
 import { placeJob } from "../dispatch/index.ts";
 import type { DispatchContext, Needs } from "../engine.ts";
 import { submitMessage } from "../packets.ts";
-import { storeSent } from "../payloads.ts";
-import { applyDecision, policyRequestOf } from "../safety/index.ts";
+import { ownedByJob, type Place, storeBytes, storeSent, tooLargeText } from "../payloads.ts";
+import { policyRequestOf } from "../safety/index.ts";
 
 /**
  * Admits a submission.
@@ -67,11 +66,11 @@ async function takeIn(engine: DispatchContext & Needs<"audit">, submission: Subm
   const reservation = reserve(engine, submission, jobId, traceId);
 
   if (safety.local) {
-    const checked = await applyDecision(engine, job, safety.local(policyRequestOf(job)));
+    const checked = decideSafety(job, safety.local(policyRequestOf(job)), context);
     recordAudit(engine, decisionLine(checked));
     const placed = await placeJob(engine, null, checked, reservation);
     if (placed !== "stale") return { kind: "accepted", jobId, traceId, state: placed };
-    const replayed = await replay(engine, submission, jobId);
+    const replayed = await replay(engine, submission, job);
     recordAudit(engine, repeatedLine(checked, replayed.jobId));
     return replayed;
   }
@@ -81,7 +80,7 @@ async function takeIn(engine: DispatchContext & Needs<"audit">, submission: Subm
     sends: [submitMessage(engine.world.name, job)],
   });
   if (committed.kind === "committed") return { kind: "accepted", jobId, traceId, state: job.state };
-  return replay(engine, submission, jobId);
+  return replay(engine, submission, job);
 }
 
 function reserve(engine: Needs<"world" | "settings">, submission: Submission, jobId: string, traceId: string): Put[] {
@@ -92,7 +91,7 @@ function reserve(engine: Needs<"world" | "settings">, submission: Submission, jo
 }
 
 /** The key or id exists: a replay if the request is the same. */
-async function replay(engine: Needs<"world">, submission: Submission, jobId: string): Promise<Admitted> {
+async function replay(engine: Needs<"world">, submission: Submission, { id: jobId, input }: Job): Promise<Admitted> {
   const { store } = engine.world;
   const key = submission.idempotencyKey;
   const reserved = key === null ? null : await store.load(RESERVATIONS, reservationId(submission.org, key));
@@ -100,7 +99,7 @@ async function replay(engine: Needs<"world">, submission: Submission, jobId: str
     return { kind: "conflict", jobId: reserved.value.jobId };
   }
   const found = await store.load(JOBS, reserved?.value.jobId ?? jobId);
-  if (found && found.value.org === submission.org && (reserved || isSameWish(found.value, submission))) {
+  if (found && found.value.org === submission.org && (reserved || isSameWish(found.value, submission, input))) {
     return { kind: "replayed", jobId: found.id, traceId: found.value.traceId, state: found.value.state };
   }
   if (found) return { kind: found.value.org === submission.org ? "conflict" : "unusable", jobId };
@@ -108,9 +107,11 @@ async function replay(engine: Needs<"world">, submission: Submission, jobId: str
 }
 
 /** Without a key the id identifies the replay, so the body must match as far as it is known. */
-function isSameWish(job: Job, submission: Submission): boolean {
+function isSameWish(job: Job, submission: Submission, input: Payload): boolean {
   if (bareTopic(job.topic) !== submission.topic) return false;
-  return job.input.kind !== "inline" || isSameInput(job.input.value, submission);
+  if (job.input.kind === "inline") return isSameInput(job.input.value, submission);
+  // A stamped input contains the time of its submission, so its digest says nothing.
+  return submission.isStamped || (input.kind === "pointer" && input.sha256 === (job.input.sha256 ?? input.sha256));
 }
 
 function storeInput(
@@ -118,12 +119,21 @@ function storeInput(
   submission: Submission,
   jobId: string,
 ): Promise<Payload> | Payload {
-  if (submission.inputPtr !== null) return { kind: "pointer", ptr: submission.inputPtr, bytes: 0 };
-  return storeSent(engine, "input", submission.input, () => {
-    // Whether a client-chosen id is free is known only after the commit; until then no input under that id may be
-    // overwritten.
-    const ptr = submission.jobId === null ? inputKey(jobId) : `${inputKey(jobId)}.${engine.world.random.id()}`;
+  const place = (): Place => {
     const { job, retention } = engine.settings.current;
-    return { ptr, untilMs: engine.world.clock.now() + job.deadlineMs + retention.jobsMs };
-  });
+    const untilMs = engine.world.clock.now() + job.deadlineMs + retention.jobsMs;
+    return { owner: ownedByJob({ org: submission.org, id: jobId }), untilMs };
+  };
+  if (submission.inputPtr !== null) return copyInput(engine, submission.inputPtr, place);
+  return storeSent(engine, "input", submission.input, place);
+}
+
+/** Copies an input that the client stored; its key is not read again. */
+async function copyInput(engine: Needs<"world">, key: string, place: () => Place): Promise<Payload> {
+  const bytes = await engine.world.blobs.get(key);
+  if (bytes === null)
+    throw permanent(new Error(`there is no input at \`${key}\`; store it before the job is submitted`));
+  const kept = await storeBytes(engine, bytes, place);
+  if (kept.kind === "too_large") throw permanent(new Error(tooLargeText("input", kept)));
+  return kept;
 }

@@ -61,22 +61,26 @@ async function freshRerun(
   const untilMs = nowMs + (plan.timeoutMs ?? limits.deadlineMs) + 2 * retention.runsMs;
   // The payloads of the earlier run are removed with it, so this run gets copies.
   let roomBytes = engine.settings.current.limits.inlineBytesMax;
-  const keep = async (value: unknown, ptr: string): Promise<Payload | TooLarge> => {
-    const kept = await storeForRun(engine, value, { ptr, untilMs }, roomBytes);
+  const owner = { org: before.org, kind: "run", id: runId } as const;
+  const keep = async (value: unknown): Promise<Payload | TooLarge> => {
+    const kept = await storeForRun(engine, value, { owner, untilMs }, roomBytes);
     if (kept.kind === "inline") roomBytes -= inlineBytesOf(kept);
     return kept;
   };
-  const input = await keep(await valueIn(engine, before.input), `ctx:${runId}`);
+  const given = await valueIn(engine, before.id, before.input);
+  if (given.problem !== undefined) return { kind: "invalid", problems: [given.problem] } as const;
+  const input = await keep(given.value);
   const outputs = new Map<string, Payload>();
   const again = stepsAfter(plan, fromStep);
   for (const [id, { output }] of Object.entries(before.steps)) {
     if (!output || again.has(id)) continue;
     const source = { runId: before.id, plan, fresh: new Map() };
-    const value =
+    const { value, problem: lost } =
       output.kind === "children"
-        ? (await childOutputs(engine, source, { stepId: id, count: output.count })).value
-        : await valueIn(engine, output);
-    const kept = output.kind === "children" && value === null ? null : await keep(value, `res:${runId}:${id}@1`);
+        ? await childOutputs(engine, source, { stepId: id, count: output.count })
+        : await valueIn(engine, before.id, output);
+    if (lost !== undefined) return { kind: "invalid", problems: [`step \`${id}\`: ${lost}`] } as const;
+    const kept = output.kind === "children" && value === null ? null : await keep(value);
     if (kept === null || kept.kind === "too_large") {
       const problem = `the outputs of the children of step \`${id}\` are too large to copy; rerun from that step`;
       return { kind: "invalid", problems: [problem] } as const;

@@ -5,7 +5,6 @@ import type { Plan } from "../../core/workflow/definition/plan.ts";
 import { inputProblems, openRun } from "../../core/workflow/run/open-run.ts";
 import { type Put, put } from "../../ports/store.ts";
 import type { JobPriority } from "../../protocol/packet.ts";
-import { inputKey } from "../../protocol/pointer.ts";
 import type { DispatchContext, Needs, RunContext } from "../engine.ts";
 import { storeForRun, tooLargeText } from "../payloads.ts";
 import { createRun, planOf, type RunLimitReached, runLimitOf, versionToRun } from "../runs/index.ts";
@@ -92,7 +91,10 @@ async function freshRun(
   const runId = random.id();
   const nowMs = clock.now();
   const untilMs = nowMs + (plan.timeoutMs ?? limits.deadlineMs) + 2 * retention.runsMs;
-  const input = await storeForRun(engine, request.input ?? null, { ptr: inputKey(runId), untilMs });
+  const input = await storeForRun(engine, request.input ?? null, {
+    owner: { org: request.org, kind: "run", id: runId },
+    untilMs,
+  });
   if (input.kind === "too_large") {
     return { kind: "invalid", problems: [tooLargeText("input", input)] };
   }

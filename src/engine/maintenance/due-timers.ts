@@ -117,7 +117,7 @@ async function onJobDue(engine: RunContext & Needs<"arrivals">, found: Versioned
 }
 
 /**
- * Removes a job after its retention, with its payloads: input, output, and those written for or by third-party workers.
+ * Removes a job after its retention, with its payloads: input, output, and those that clients and workers wrote for it.
  * The record goes first: a job that was redriven meanwhile keeps its payloads, and payloads left by a crash expire.
  */
 export async function removeJob(engine: Needs<"world" | "commit">, found: Versioned<Job>): Promise<void> {
@@ -125,7 +125,7 @@ export async function removeJob(engine: Needs<"world" | "commit">, found: Versio
   const keys = new Set<string>();
   if (input.kind === "pointer") keys.add(input.ptr).add(inputKey(id));
   if (output?.kind === "pointer") keys.add(output.ptr);
-  // Third-party workers use the wire pointers.
+  // Written by clients and workers of the wire protocol.
   if (attempt > 0) keys.add(inputKey(id)).add(outputKey(id));
   const committed = await engine.commit({ org, puts: [put(JOBS, found.id, found, null)] });
   if (committed.kind === "committed") await Promise.all([...keys].map((key) => engine.world.blobs.delete(key)));

@@ -1,4 +1,4 @@
-import { redriveJob } from "../../core/jobs/lifecycle.ts";
+import { decideSafety, redriveJob } from "../../core/jobs/lifecycle.ts";
 import { DEAD_LETTERS, type DeadLetter } from "../../core/model/dead-letter.ts";
 import { JOBS, type Job, type JobState } from "../../core/model/job.ts";
 import { RETRY_STATES } from "../../core/model/parked-message.ts";
@@ -14,8 +14,9 @@ import { originalId, redeliveryId, retryKeyOf } from "../delivery/index.ts";
 import { placeJob } from "../dispatch/index.ts";
 import type { Needs, RunContext } from "../engine.ts";
 import { submitMessage } from "../packets.ts";
+import { keepPayload } from "../payloads.ts";
 import { type RunLimitReached, rejoinRun, stopSubRun } from "../runs/index.ts";
-import { applyDecision, policyRequestOf } from "../safety/index.ts";
+import { policyRequestOf } from "../safety/index.ts";
 
 /**
  * Redrives or discards dead letters.
@@ -107,7 +108,7 @@ async function retryJob(
   ];
   if (redriven.step) return rejoinRun(engine, { found, redriven, by, puts });
   if (safety.local) {
-    const checked = await applyDecision(engine, redriven, safety.local(policyRequestOf(redriven)));
+    const checked = decideSafety(redriven, safety.local(policyRequestOf(redriven)), decisionContext(engine));
     const state = await placeJob(engine, found, checked, [...puts, auditPut(engine, decisionLine(checked))]);
     return state === "stale" ? "stale" : { kind: "revived", jobId, state };
   }
@@ -124,10 +125,7 @@ async function retryJob(
 /** Extends the retention of the input. */
 async function keepInput(engine: Needs<"world" | "settings">, { input, deadlineMs }: Job): Promise<boolean> {
   if (input.kind === "inline") return true;
-  const bytes = await engine.world.blobs.get(input.ptr);
-  if (bytes === null) return false;
-  await engine.world.blobs.put(input.ptr, bytes, deadlineMs + engine.settings.current.retention.jobsMs);
-  return true;
+  return keepPayload(engine, input, deadlineMs + engine.settings.current.retention.jobsMs);
 }
 
 async function sendAgain(

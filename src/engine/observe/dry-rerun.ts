@@ -31,7 +31,8 @@ export async function dryRerun(
   if (!plan) return { kind: "no_workflow" };
   if (!plan.steps.has(fromStep)) return { kind: "unknown_step", known: plan.order };
   if (!isRunFinal(run.state)) return { kind: "still_open", state: run.state };
-  const input = await valueIn(engine, run.input);
+  const { value: input, problem } = await valueIn(engine, runId, run.input);
+  if (problem !== undefined) return { kind: "invalid", problems: [problem] };
   const dry = await dryPlan(engine, plan, { org, workflowId, version, input, by, labels, priority, actorId });
   if (dry.kind !== "dry") return dry;
   const kept = keepSteps(plan, run, run, fromStep, () => ({ kind: "inline", value: null })).steps;

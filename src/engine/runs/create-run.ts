@@ -1,12 +1,11 @@
 import { RUNS, type Run } from "../../core/model/run.ts";
 import type { Plan } from "../../core/workflow/definition/plan.ts";
 import type { Put } from "../../ports/store.ts";
-import { inputKey } from "../../protocol/pointer.ts";
 import { notStartedLine, recordAudit } from "../audit/index.ts";
 import type { DispatchContext, Needs } from "../engine.ts";
 import { commitRun } from "./commit-run.ts";
 import { decideRun, type RunDecision } from "./decide-run.ts";
-import { keysOf } from "./remove-run.ts";
+import { payloadsOf } from "./remove-run.ts";
 import { limitReachedBy, noSlotWaitersGuard, type RunLimitReached, slotGuard } from "./run-limit.ts";
 
 /**
@@ -57,8 +56,8 @@ function discard(
   why: string,
 ): void {
   if (run.parent === undefined && made.length > 0) recordAudit(engine, notStartedLine(run, why));
-  const keys = new Set(keysOf(run));
-  for (const { id, input } of made) if (input.kind === "pointer") keys.add(input.ptr).add(inputKey(id));
+  const keys = new Set(payloadsOf(run).map(({ ptr }) => ptr));
+  for (const { input } of made) if (input.kind === "pointer") keys.add(input.ptr);
   const gone = Promise.all([...keys].map((key) => engine.world.blobs.delete(key))).catch((error: unknown) =>
     engine.world.log.write("warn", "blob_delete_failed", { run: run.id, error: String(error) }),
   );

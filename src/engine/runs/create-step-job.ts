@@ -1,13 +1,13 @@
+import { decideSafety } from "../../core/jobs/lifecycle.ts";
 import { endJob } from "../../core/jobs/transitions.ts";
 import type { Job, Payload } from "../../core/model/job.ts";
-import { fencedKey, type Run, stepJobId } from "../../core/model/run.ts";
+import { type Run, stepJobId } from "../../core/model/run.ts";
 import type { Start } from "../../core/workflow/run/run-draft.ts";
 import { stepJob } from "../../core/workflow/run/step-job.ts";
-import { inputKey } from "../../protocol/pointer.ts";
 import { decisionContext } from "../context.ts";
 import type { Needs } from "../engine.ts";
-import { storeValue, type TooLarge, tooLargeText } from "../payloads.ts";
-import { applyDecision, policyRequestOf, secretKey, sha256Of } from "../safety/index.ts";
+import { ownedByJob, storeValue, type TooLarge, tooLargeText } from "../payloads.ts";
+import { policyRequestOf } from "../safety/index.ts";
 
 /**
  * Creates the job of a step. With a local safety kernel the job is checked before it is written, so that a denial is
@@ -17,27 +17,14 @@ export function createStepJob(engine: Needs<"world" | "settings">, run: Run, sta
   const { retention, job: limits } = engine.settings.current;
   const input = storeValue(engine, start.input, () => {
     const untilMs = Math.max(run.deadlineMs, engine.world.clock.now() + limits.deadlineMs) + retention.runsMs;
-    const key = inputKey(stepJobId(run.id, start.stepId, start.index));
-    return { ptr: start.kind === "approval" ? secretKey(engine, key) : fencedKey(run, key), untilMs };
+    const id = stepJobId(run.id, start.stepId, start.index);
+    return { owner: ownedByJob({ org: run.org, id }), untilMs };
   });
   if (!(input instanceof Promise)) return withInput(engine, run, start, input);
-  return input.then((stored) =>
-    withInput(engine, run, start, start.kind === "approval" ? sealed(stored, start) : stored),
-  );
+  return input.then((stored) => withInput(engine, run, start, stored));
 }
 
-/** The input of an approval step is hashed when it is stored (`apply-decision.ts`). */
-function sealed(stored: Payload | TooLarge, { input }: Start): Payload | TooLarge {
-  if (stored.kind !== "pointer") return stored;
-  return { ...stored, sha256: sha256Of(new TextEncoder().encode(JSON.stringify(input ?? null))) };
-}
-
-function withInput(
-  engine: Needs<"world" | "settings">,
-  run: Run,
-  start: Start,
-  input: Payload | TooLarge,
-): Job | Promise<Job> {
+function withInput(engine: Needs<"world" | "settings">, run: Run, start: Start, input: Payload | TooLarge): Job {
   const { safety } = engine.world;
   // A delay counts from the start of its step, not from when its values were stored.
   const context = decisionContext(engine, run.updatedMs);
@@ -50,5 +37,5 @@ function withInput(
   }
   const job = stepJob(run, start, input, context);
   if (start.kind !== "worker" || !safety.local) return job;
-  return applyDecision(engine, job, safety.local(policyRequestOf(job)));
+  return decideSafety(job, safety.local(policyRequestOf(job)), decisionContext(engine));
 }

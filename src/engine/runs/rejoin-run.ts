@@ -7,10 +7,11 @@ import { decisionContext } from "../context.ts";
 import type { Needs, RunContext } from "../engine.ts";
 import type { RetryOutcome } from "../maintenance/index.ts";
 import { submitMessage } from "../packets.ts";
+import { keepPayload } from "../payloads.ts";
 import { withLock } from "../with-lock.ts";
 import { commitRun } from "./commit-run.ts";
 import { decideRun } from "./decide-run.ts";
-import { keysOf } from "./remove-run.ts";
+import { payloadsOf } from "./remove-run.ts";
 import { limitReachedBy, noSlotWaitersGuard, slotGuard } from "./run-limit.ts";
 import { runLockKey } from "./run-lock.ts";
 import { startSubRun } from "./sub-run.ts";
@@ -81,12 +82,10 @@ export function rejoinRun(
 }
 
 /** Extends the retention of the run's payloads. */
-async function keepLonger({ world: { blobs }, settings }: Needs<"world" | "settings">, run: Run): Promise<void> {
-  const untilMs = run.deadlineMs + 2 * settings.current.retention.runsMs;
-  for (const key of keysOf(run)) {
-    const bytes = await blobs.get(key);
-    if (bytes !== null) await blobs.put(key, bytes, untilMs);
-  }
+async function keepLonger(engine: Needs<"world" | "settings">, run: Run): Promise<void> {
+  const untilMs = run.deadlineMs + 2 * engine.settings.current.retention.runsMs;
+  // A lost payload fails the step that reads it.
+  for (const payload of payloadsOf(run)) await keepPayload(engine, payload, untilMs);
 }
 
 /** Why the run would end; null if it stays open. */

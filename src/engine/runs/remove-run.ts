@@ -1,3 +1,4 @@
+import type { StoredPayload } from "../../core/model/payload.ts";
 import { isRunFinal, RUN_RESERVATIONS, RUNS, type Run, TIMELINE, timelineOf } from "../../core/model/run.ts";
 import { type Put, put, type Versioned } from "../../ports/store.ts";
 import { auditPut } from "../audit/index.ts";
@@ -45,7 +46,7 @@ export async function removeRunRecords(
   const puts = [put(RUNS, id, found, null), ...pages, ...(await keyOf(engine, found.value)), ...extraPuts];
   const committed = await engine.commit({ org, puts });
   if (committed.kind !== "committed") return false;
-  await Promise.all(keysOf(found.value).map((key) => engine.world.blobs.delete(key)));
+  await Promise.all(payloadsOf(found.value).map(({ ptr }) => engine.world.blobs.delete(ptr)));
   return true;
 }
 
@@ -68,10 +69,10 @@ async function keyOf(engine: Needs<"world">, { id, reservation }: Run): Promise<
   return reserved?.value.runId === id ? [put(RUN_RESERVATIONS, reservation, reserved, null)] : [];
 }
 
-/** Blob keys of a run. */
-export function keysOf({ input, output, steps }: Run): readonly string[] {
+/** Stored payloads of a run. */
+export function payloadsOf({ input, output, steps }: Run): readonly StoredPayload[] {
   const payloads = [input, output, ...Object.values(steps).flatMap(({ output: of, fan }) => [of, fan?.items])];
-  return payloads.flatMap((payload) => (payload?.kind === "pointer" ? [payload.ptr] : []));
+  return payloads.flatMap((payload) => (payload?.kind === "pointer" ? [payload] : []));
 }
 
 const PAGE = 100;

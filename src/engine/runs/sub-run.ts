@@ -1,15 +1,16 @@
 import { retryOrEnd, waitForSlot, waitToStart } from "../../core/jobs/attempt.ts";
 import { type DecisionContext, endJob, historyLine } from "../../core/jobs/transitions.ts";
 import { appendHistory, isFinal, JOBS, type Job, moveJob, type Payload, type StepRef } from "../../core/model/job.ts";
+import { payloadFaultText } from "../../core/model/payload.ts";
 import { isRunFinal, RUNS, type Run } from "../../core/model/run.ts";
+import type { WireError } from "../../core/retry/intent.ts";
 import type { Plan } from "../../core/workflow/definition/plan.ts";
 import { openRun } from "../../core/workflow/run/open-run.ts";
 import { put, type Versioned } from "../../ports/store.ts";
-import { inputKey, outputKey } from "../../protocol/pointer.ts";
 import { decisionContext } from "../context.ts";
 import { settleJob } from "../dispatch/index.ts";
 import type { DispatchContext, Needs, RunContext } from "../engine.ts";
-import { keptUntilMs, storeForRun, valueIn } from "../payloads.ts";
+import { keptUntilMs, ownedByJob, readPayload, storeBytes, storeForRun, tooLargeText, valueIn } from "../payloads.ts";
 import { createRun } from "./create-run.ts";
 import { resolveSlotDeadlock } from "./slot-deadlock.ts";
 import { planOf, versionToRun } from "./workflows.ts";
@@ -51,8 +52,8 @@ async function startOnce(engine: RunContext, found: Versioned<Job>): Promise<Sub
   const workflowId = step.workflowId ?? "";
   const version = await versionToRun(engine, job.org, workflowId, step.version ?? null);
   const plan = version === null ? null : await planOf(engine, job.org, workflowId, version);
-  const input = await valueIn(engine, job.input);
-  const refusal = refusalOf(step, parent, plan, input);
+  const { value: input, problem } = await valueIn(engine, step.runId, job.input);
+  const refusal = problem ?? refusalOf(step, parent, plan, input);
   if (refusal !== null || !parent || !plan || version === null) {
     await failStep(engine, found, refusal ?? "the workflow does not exist");
     return "not_started";
@@ -60,7 +61,7 @@ async function startOnce(engine: RunContext, found: Versioned<Job>): Promise<Sub
   const runId = engine.world.random.id();
   const { nowMs, settings } = decisionContext(engine);
   const untilMs = nowMs + (plan.timeoutMs ?? settings.run.deadlineMs) + 2 * settings.retention.runsMs;
-  const kept = await storeForRun(engine, input, { ptr: inputKey(runId), untilMs });
+  const kept = await storeForRun(engine, input, { owner: { org: job.org, kind: "run", id: runId }, untilMs });
   if (kept.kind === "too_large") {
     await failStep(engine, found, "the input of the sub-run is too large");
     return "not_started";
@@ -131,7 +132,8 @@ export async function notifyParent(engine: DispatchContext, found: Versioned<Run
     const waits = await store.load(JOBS, run.parent.jobId);
     // A step that waits for its next attempt has processed this end before.
     if (waits?.value.state !== "RUNNING" || waits.value.step?.subRunId !== run.id) break;
-    const next = applySubRun(waits.value, run, await copyOutput(engine, run, waits.value), decisionContext(engine));
+    const output = await copyOutput(engine, run, waits.value);
+    const next = applySubRun(waits.value, run, output, decisionContext(engine));
     if (await settleJob(engine, waits, next)) break;
     if (tries === TRIES_MAX - 1) return;
   }
@@ -143,7 +145,9 @@ export async function notifyParent(engine: DispatchContext, found: Versioned<Run
   await engine.commit({ org: run.org, puts: [put(RUNS, run.id, found, notified)] });
 }
 
-export function applySubRun(job: Job, run: Run, output: Payload | null, context: DecisionContext): Job {
+/** `output` is a text if the output of the run is lost. */
+export function applySubRun(job: Job, run: Run, output: Payload | string | null, context: DecisionContext): Job {
+  if (typeof output === "string") return failSubRun(job, { name: "PayloadLost", message: output }, context);
   if (run.state === "SUCCEEDED") {
     const history = appendHistory(job, historyLine(job, "succeeded", undefined, context.nowMs, `run ${run.id}`));
     return Object.assign(endJob(job, "SUCCEEDED", context), { output, error: null, history });
@@ -153,6 +157,10 @@ export function applySubRun(job: Job, run: Run, output: Payload | null, context:
     message: `run ${run.id}: ${run.error?.message ?? run.state}`,
   };
   if (run.state !== "CANCELLED") return retryOrEnd(job, "failed", error, "unclassified", undefined, context);
+  return failSubRun(job, error, context);
+}
+
+function failSubRun(job: Job, error: WireError, context: DecisionContext): Job {
   const history = appendHistory(job, historyLine(job, "failed", error.message, context.nowMs));
   return Object.assign(endJob(job, "FAILED", context), { error: { ...error, retryNever: true }, history });
 }
@@ -162,14 +170,13 @@ async function copyOutput(
   engine: Needs<"world" | "settings">,
   { id, output, parent }: Run,
   job: Job,
-): Promise<Payload | null> {
+): Promise<Payload | string | null> {
   if (output?.kind !== "pointer") return output;
-  const bytes = await engine.world.blobs.get(output.ptr);
-  if (bytes === null) return null;
-  // The key contains the run: a job may have waited for several sub-runs.
-  const ptr = `${outputKey(job.id)}.${id}`;
-  await engine.world.blobs.put(ptr, bytes, await keptUntilMs(engine, parent?.runId ?? ""));
-  return { kind: "pointer", ptr, bytes: bytes.length };
+  const read = await readPayload(engine, output);
+  if (typeof read === "string") return payloadFaultText(`the output of run \`${id}\``, read);
+  const untilMs = await keptUntilMs(engine, parent?.runId ?? "");
+  const kept = await storeBytes(engine, read, () => ({ owner: ownedByJob(job), untilMs }));
+  return kept.kind === "too_large" ? tooLargeText("output", kept) : kept;
 }
 
 /** Cancels the sub-run of a job that has ended. */

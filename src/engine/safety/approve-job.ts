@@ -7,6 +7,7 @@ import {
   expireApproval,
   rejectJob,
 } from "../../core/jobs/approval.ts";
+import { decideSafety } from "../../core/jobs/lifecycle.ts";
 import { isFinal, type Job, type JobState } from "../../core/model/job.ts";
 import type { Decision } from "../../core/policy/decision.ts";
 import type { Put, Versioned } from "../../ports/store.ts";
@@ -15,15 +16,15 @@ import { retryOnConflict } from "../commit.ts";
 import { decisionContext } from "../context.ts";
 import { loadTenantJob, placeJob, settleJob } from "../dispatch/index.ts";
 import type { DispatchContext, Needs } from "../engine.ts";
-import { applyDecision, sha256Of } from "./apply-decision.ts";
+import { readInput } from "../payloads.ts";
 import { policyRequestOf } from "./check-job.ts";
 import { askKernel } from "./circuit-breaker.ts";
 
 /**
  * Approves or rejects a job that awaits approval.
  *
- * 1. The kernel is asked and the input hashed again: an approval is void if either changed. The job is then decided
- *    again in the same commit, and the response says what changed.
+ * 1. The kernel is asked again: an approval is void if its decision changed. The job is then decided again in the same
+ *    commit, and the response says what changed. A missing or damaged input cannot be approved.
  * 2. Of concurrent answers exactly one is committed.
  * 3. An unavailable kernel changes nothing.
  * 4. The audit entry is part of the commit.
@@ -42,7 +43,7 @@ export type ApproveOutcome =
   /** The approver was shown something else; nothing changed. */
   | { readonly kind: "mistaken"; readonly why: string }
   | { readonly kind: "unavailable"; readonly reason: string }
-  | { readonly kind: "input_gone"; readonly ptr: string }
+  | { readonly kind: "input_gone"; readonly why: string }
   | { readonly kind: "not_waiting"; readonly state: JobState }
   | { readonly kind: "expired" | "own_job" | "not_found" };
 
@@ -99,7 +100,7 @@ async function tryApprove(
       return state === "stale" ? "stale" : { kind: "approved", state };
     }
     case "void": {
-      const next = await applyDecision(engine, answer.job, present.decision);
+      const next = decideSafety(answer.job, present.decision, decisionContext(engine));
       const lines = [noteOf(engine, job, request.by, "void", answer.why), auditPut(engine, decisionLine(next))];
       const state = await placeJob(engine, found, next, lines);
       return state === "stale" ? "stale" : { kind: "void", state, why: answer.why };
@@ -136,23 +137,17 @@ type Present =
   | { readonly kind: "present"; readonly job: Job; readonly decision: Decision }
   | Extract<ApproveOutcome, { kind: "unavailable" | "input_gone" }>;
 
-/** The job with its current input, and the kernel's current decision. */
+/** The job, whose input is intact, and the kernel's current decision. */
 async function presentOf(
   engine: Needs<"world" | "settings" | "commit" | "tasks" | "audit" | "safety">,
   job: Job,
 ): Promise<Present> {
-  const { blobs } = engine.world;
-  let now = job;
-  if (job.input.kind === "pointer") {
-    const bytes = await blobs.get(job.input.ptr);
-    if (bytes === null) return { kind: "input_gone", ptr: job.input.ptr };
-    // Also if no hash existed at the request: an input that arrived since was not approved.
-    now = { ...job, input: { ...job.input, bytes: bytes.length, sha256: sha256Of(bytes) } };
-  }
+  const input = await readInput(engine, job);
+  if ("problem" in input) return { kind: "input_gone", why: input.problem };
   // The workflow requires this approval, not the policy.
-  if (job.step?.kind === "approval" && job.safety) return { kind: "present", job: now, decision: job.safety };
-  const checked = await askKernel(engine, policyRequestOf(now));
-  return checked.kind === "decided" ? { kind: "present", job: now, decision: checked.decision } : checked;
+  if (job.step?.kind === "approval" && job.safety) return { kind: "present", job, decision: job.safety };
+  const checked = await askKernel(engine, policyRequestOf(job));
+  return checked.kind === "decided" ? { kind: "present", job, decision: checked.decision } : checked;
 }
 
 function noteOf(engine: Needs<"audit">, job: Job, who: string, answer: string, why?: string): Put {

@@ -1,5 +1,5 @@
 import { withoutBypassLabels } from "../../core/jobs/bypass.ts";
-import { bypassSafety, waitForSafety } from "../../core/jobs/lifecycle.ts";
+import { bypassSafety, decideSafety, waitForSafety } from "../../core/jobs/lifecycle.ts";
 import type { FailOpenGrant } from "../../core/model/fail-open.ts";
 import { JOBS, type Job, type Wait } from "../../core/model/job.ts";
 import type { Decision, PolicyRequest } from "../../core/policy/decision.ts";
@@ -11,7 +11,6 @@ import { decisionContext } from "../context.ts";
 import { failOpenGuard, placeJob } from "../dispatch/index.ts";
 import type { DispatchContext, Needs } from "../engine.ts";
 import { withLock } from "../with-lock.ts";
-import { applyDecision } from "./apply-decision.ts";
 import { askKernel, breakerRefusal } from "./circuit-breaker.ts";
 
 /**
@@ -81,7 +80,7 @@ async function settleVerdict(
   engine.safety.keepVerdict(id, value.deadlineMs, decision);
   let now: Versioned<Job> | null = found;
   for (let tries = 0; tries < TRIES_MAX && now?.value.state === "PENDING"; tries++) {
-    const decided: Job = await applyDecision(engine, now.value, decision);
+    const decided: Job = decideSafety(now.value, decision, decisionContext(engine));
     // Recorded in the tick of the commit, so that a crash leaves no decision without its audit entry.
     if (tries === 0) recordAudit(engine, decisionLine(decided));
     const placed = await placeJob(engine, now, decided, [], guards);

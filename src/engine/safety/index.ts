@@ -1,5 +1,4 @@
 /** Safety checks: circuit breaker, decisions, approvals, fail-open leases, kill switch, policies. */
-export { applyDecision, secretKey, sha256Of } from "./apply-decision.ts";
 export { approve, reject } from "./approve-job.ts";
 export { checkSafety, FAIL_OPEN_TOTAL, policyRequestOf } from "./check-job.ts";
 export { askKernel, breakerRefusal } from "./circuit-breaker.ts";

@@ -2,6 +2,7 @@ import { JOBS, type Job, jobsOf } from "../../core/model/job.ts";
 import { redact } from "../../core/model/redact.ts";
 import type { Settings } from "../../core/settings.ts";
 import { approve, reject } from "../../engine/safety/index.ts";
+import { inputKey } from "../../protocol/pointer.ts";
 import { Problem } from "../problem.ts";
 import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route } from "../route.ts";
 import { APPROVE_BODY, JOB_STATE_CHANGE, PENDING_APPROVAL, REJECT_BODY } from "../views/job-schemas.ts";
@@ -48,9 +49,9 @@ async function listApprovals({ engine }: Gateway, { org, query }: GatewayRequest
 }
 
 /** Large inputs are not loaded for the list; `GET /api/v1/jobs/{id}` returns them. */
-function inputView({ input }: Job, { redaction }: Settings): unknown {
+function inputView({ id, input }: Job, { redaction }: Settings): unknown {
   if (input.kind === "inline") return redact(input.value, { paths: redaction.paths, at: "input" });
-  return { pointer: input.ptr, size_bytes: input.bytes, sha256: input.sha256 ?? null };
+  return { pointer: inputKey(id), size_bytes: input.bytes, sha256: input.sha256 ?? null };
 }
 
 async function approveJob(
@@ -83,11 +84,7 @@ async function approveJob(
     case "unavailable":
       throw new Problem("safety_unavailable", `nothing was changed: ${outcome.reason}`, facts);
     case "input_gone":
-      throw new Problem(
-        "input_gone",
-        `no payload at \`${outcome.ptr}\`; reject the job, or approve it once the payload is written`,
-        facts,
-      );
+      throw new Problem("input_gone", `${outcome.why}; reject this one`, facts);
     case "expired":
       throw new Problem(
         "approval_expired",

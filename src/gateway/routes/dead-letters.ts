@@ -13,7 +13,7 @@ import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route
 import { DEAD_LETTER, DEAD_LETTER_DETAIL, DROPPED, RETRIED } from "../views/job-schemas.ts";
 import { deadLetterDetail, deadLetterView } from "../views/job-views.ts";
 import { listPage, PAGE_QUERY, pageOf } from "../views/page.ts";
-import { payloadValue } from "../views/payloads.ts";
+import { readValue } from "../views/payloads.ts";
 import { tooManyRuns } from "./run-start.ts";
 
 export const DEAD_LETTER_ROUTES: readonly Route[] = [
@@ -60,9 +60,10 @@ async function listDeadLetters({ engine }: Gateway, request: GatewayRequest): Pr
 async function getDeadLetter({ engine }: Gateway, request: GatewayRequest): Promise<GatewayResponse> {
   const { value: deadLetter } = await loadDeadLetter(engine, request);
   const { source } = deadLetter;
-  const input = source.kind === "job" ? await payloadValue(engine.world.blobs, source.input) : null;
   const { paths } = engine.settings.current.redaction;
-  return ok(deadLetterDetail(deadLetter, redact(input, { paths, at: "input" }), paths));
+  if (source.kind !== "job") return ok(deadLetterDetail(deadLetter, null, paths));
+  const input = await readValue(engine, `the input of job \`${source.jobId}\``, source.input);
+  return ok(deadLetterDetail(deadLetter, redact(input.value, { paths, at: "input" }), paths, [input]));
 }
 
 async function retryDeadLetter({ engine }: Gateway, request: GatewayRequest): Promise<GatewayResponse> {

@@ -23,7 +23,7 @@ import {
 } from "../views/job-schemas.ts";
 import { decisionsView, explanationView, jobDetail, jobView } from "../views/job-views.ts";
 import { listPage, pageOf, pageQuery, queryText } from "../views/page.ts";
-import { payloadValue } from "../views/payloads.ts";
+import { readValue } from "../views/payloads.ts";
 import { type Fields, idempotencyKey, readSubmission, submit, submitterFields, toSubmission } from "./submit.ts";
 
 export const JOB_ROUTES: readonly Route[] = [
@@ -109,14 +109,14 @@ async function listJobs({ engine }: Gateway, { org, query }: GatewayRequest): Pr
 }
 
 async function getJob(gateway: Gateway, request: GatewayRequest): Promise<GatewayResponse> {
-  const { world, settings } = gateway.engine;
+  const { engine } = gateway;
   const job = await loadJob(gateway, request);
   const [input, result] = await Promise.all([
-    payloadValue(world.blobs, job.input),
-    payloadValue(world.blobs, job.output),
+    readValue(engine, `the input of job \`${job.id}\``, job.input),
+    readValue(engine, `the result of job \`${job.id}\``, job.output),
   ]);
-  const { paths } = settings.current.redaction;
-  return ok(jobDetail(job, redact(input, { paths, at: "input" }), result));
+  const { paths } = engine.settings.current.redaction;
+  return ok(jobDetail(job, redact(input.value, { paths, at: "input" }), result.value, [input, result]));
 }
 
 async function explainJob({ engine }: Gateway, { org, params, principal }: GatewayRequest): Promise<GatewayResponse> {
@@ -156,12 +156,10 @@ async function remediateJob(gateway: Gateway, request: GatewayRequest): Promise<
     throw new Problem("not_denied", `job \`${job.id}\` is ${job.state}; only denied jobs can be remediated`);
   }
   const remedy = findRemediation(job, options.remediation_id);
-  const input = await payloadValue(gateway.engine.world.blobs, job.input);
-  if (input === null && job.input.kind === "pointer") {
-    throw new Problem("input_gone", `the input of job \`${job.id}\` has expired; submit a new job`);
-  }
+  const input = await readValue(gateway.engine, `the input of job \`${job.id}\``, job.input);
+  if (input.problem !== undefined) throw new Problem("input_gone", `${input.problem}; submit a new job`);
   const raw: Fields = {
-    ...applyRemediation(job, remedy, input),
+    ...applyRemediation(job, remedy, input.value),
     ...submitterFields(request),
     jobId: options.job_id,
     // The default key makes repeated remediation idempotent.

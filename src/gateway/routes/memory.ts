@@ -3,12 +3,14 @@
  * stored outside their record. Keys with `work` access receive the bytes; others receive redacted text.
  */
 import { Type } from "typebox";
-import { JOBS, type Job, type Payload } from "../../core/model/job.ts";
+import { JOBS, type Payload } from "../../core/model/job.ts";
+import { payloadFaultText } from "../../core/model/payload.ts";
 import { redact, redactText } from "../../core/model/redact.ts";
-import { RUNS } from "../../core/model/run.ts";
+import { RUNS, type StepRun } from "../../core/model/run.ts";
 import type { Engine } from "../../engine/engine.ts";
+import { readPayload } from "../../engine/payloads.ts";
 import { toBase64 } from "../../protocol/base64.ts";
-import { inputKey, keyIn, outputKey, toPointer } from "../../protocol/pointer.ts";
+import { keyIn, toPointer } from "../../protocol/pointer.ts";
 import { ROLE_ACCESS } from "../auth/access.ts";
 import { Problem } from "../problem.ts";
 import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route } from "../route.ts";
@@ -40,61 +42,52 @@ export const MEMORY_ROUTES: readonly Route[] = [
 ];
 
 async function getMemory({ engine }: Gateway, { org, query, principal }: GatewayRequest): Promise<GatewayResponse> {
-  const { store, blobs } = engine.world;
   const key = keyIn(queryText(query, "ptr") ?? "");
-  const found = await findOwner(key, async (id) => (await store.load(JOBS, id))?.value ?? null);
-  const ofJob = found !== null && found.org === org ? payloadAt(found, key) : null;
-  const payload = ofJob ?? (await payloadOfRun(engine, org, key));
-  const bytes =
-    payload === null ? null : payload.kind === "inline" ? bytesOf(payload.value) : await blobs.get(payload.ptr);
-  // Payloads of other tenants, expired and unknown ones are indistinguishable.
-  if (bytes === null) {
+  const payload = await payloadNamed(engine, org, key);
+  const read =
+    payload === null ? null : payload.kind === "inline" ? bytesOf(payload.value) : await readPayload(engine, payload);
+  // Payloads of other tenants and unknown ones are indistinguishable.
+  if (read === null) {
+    const name = key.slice(0, NAME_LENGTH_MAX);
     throw new Problem(
       "memory_not_found",
-      `no payload of tenant \`${org}\` at \`${key.slice(0, 100)}\`; it has expired or never existed`,
+      `no payload of tenant \`${org}\` at \`${name}\`; \`GET /api/v1/jobs\` lists the jobs`,
     );
   }
-  const isInput = key.startsWith("ctx:");
-  const decoded = decode(bytes);
+  if (typeof read === "string")
+    throw new Problem("memory_not_found", payloadFaultText(`the payload at \`${key}\``, read));
+  const isInput = key.startsWith("ctx");
+  const decoded = decode(read);
   const content = ROLE_ACCESS[principal.role].includes("work")
-    ? { base64: toBase64(bytes), ...decoded }
+    ? { base64: toBase64(read), ...decoded }
     : redactContent(decoded, engine.settings.current.redaction.paths, isInput ? "input" : "result");
   const kind = isInput ? "context" : "result";
-  return ok({ pointer: toPointer(key), key, kind, size_bytes: bytes.length, ...content });
+  return ok({ pointer: toPointer(key), key, kind, size_bytes: read.length, ...content });
 }
 
-/** The job of a key: `<job id>`, optionally followed by a dot and a unique suffix. */
-async function findOwner(key: string, load: (id: string) => Promise<Job | null>): Promise<Job | null> {
-  const id = /^(?:ctx|res):(.{1,300})$/.exec(key)?.[1];
-  if (id === undefined) return null;
-  const dot = id.lastIndexOf(".");
-  return (await load(id)) ?? (dot > 0 ? load(id.slice(0, dot)) : null);
-}
-
-function payloadAt(job: Job, key: string): Payload | null {
-  const payloads: readonly (readonly [Payload | null, string])[] = [
-    [job.input, inputKey(job.id)],
-    [job.output, outputKey(job.id)],
-  ];
-  for (const [payload, inlineKey] of payloads) {
-    if (payload?.kind === "inline" ? key === inlineKey : payload && isAt(payload.ptr, key)) return payload;
+/**
+ * Names are resolved through the records of the tenant, never as keys of the blob store: `ctx:` or `res:` and the id of a
+ * run, of a step (`<run id>:<step>@1`) or of a job. Runs come first: clients choose job ids, but not run ids.
+ */
+async function payloadNamed({ world: { store } }: Engine, org: string, key: string): Promise<Payload | null> {
+  const [, kind, id] = /^(ctx|res)[:/](.{1,300})$/.exec(key) ?? [];
+  if (kind === undefined || id === undefined) return null;
+  const [, runId = id, stepId] = /^([^:]+):([A-Za-z0-9_-]+)@1$/.exec(id) ?? [];
+  const run = (await store.load(RUNS, runId))?.value;
+  if (run?.org === org) {
+    const ofRun = stepId === undefined ? run : stepPayloads(run.steps[stepId]);
+    const payload = kind === "ctx" ? ofRun.input : ofRun.output;
+    if (payload) return payload;
   }
-  return null;
+  const job = (await store.load(JOBS, id))?.value;
+  if (job?.org !== org) return null;
+  return kind === "ctx" ? job.input : job.output;
 }
 
-/** A key without the unique suffix also matches. */
-const isAt = (ptr: string, key: string): boolean => ptr === key || ptr.startsWith(`${key}.`);
-
-/** Steps without a job store large payloads under their run: `res:<run id>:<step>@1`. */
-async function payloadOfRun({ world }: Engine, org: string, key: string): Promise<Payload | null> {
-  const id = /^(?:ctx|res):([^:.]{1,300})(?:[:.]|$)/.exec(key)?.[1];
-  const run = id === undefined ? null : (await world.store.load(RUNS, id))?.value;
-  if (!run || run.org !== org) return null;
-  const steps = Object.values(run.steps).flatMap(({ output, fan }) => [output, fan?.items]);
-  for (const payload of [run.input, run.output, ...steps]) {
-    if (payload?.kind === "pointer" && isAt(payload.ptr, key)) return payload;
-  }
-  return null;
+/** Lists and outputs that the run holds; the input of other steps is on their job. */
+function stepPayloads(step: StepRun | undefined): { readonly input: Payload | null; readonly output: Payload | null } {
+  const { output, fan } = step ?? {};
+  return { input: fan?.items ?? null, output: output === undefined || output.kind === "children" ? null : output };
 }
 
 const bytesOf = (value: unknown): Uint8Array => new TextEncoder().encode(JSON.stringify(value));
@@ -128,3 +121,5 @@ function jsonIn(text: string): { readonly json?: unknown } {
     return {};
   }
 }
+
+const NAME_LENGTH_MAX = 100;

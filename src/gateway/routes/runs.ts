@@ -20,7 +20,7 @@ import {
   readPosition,
   writeCursor,
 } from "../views/page.ts";
-import { outputsOf, payloadValue, resultsOf } from "../views/payloads.ts";
+import { outputsOf, readValue, resultsOf } from "../views/payloads.ts";
 import {
   CHILD,
   RUN,
@@ -135,11 +135,10 @@ async function listRuns({ engine }: Gateway, { org, query }: GatewayRequest): Pr
 
 async function getRun(gateway: Gateway, request: GatewayRequest): Promise<GatewayResponse> {
   const { engine } = gateway;
-  const { blobs } = engine.world;
   const run = await runOf(gateway, request);
   const [input, output, outputs, jobs, plan] = await Promise.all([
-    payloadValue(blobs, run.input),
-    payloadValue(blobs, run.output),
+    readValue(engine, `the input of run \`${run.id}\``, run.input),
+    readValue(engine, `the output of run \`${run.id}\``, run.output),
     outputsOf(engine, run),
     jobsOf(engine, run),
     planOf(engine, run.org, run.workflowId, run.version),
@@ -147,7 +146,16 @@ async function getRun(gateway: Gateway, request: GatewayRequest): Promise<Gatewa
   const { paths } = engine.settings.current.redaction;
   const steps = [...(plan?.steps.values() ?? [])];
   const definitions = new Map(steps.map(({ id, act, dependsOn }) => [id, { type: act.type, dependsOn }]));
-  return ok(runDetail(run, { input: redact(input, { paths, at: "input" }), output, outputs, jobs, definitions }));
+  return ok(
+    runDetail(run, {
+      input: redact(input.value, { paths, at: "input" }),
+      output: output.value,
+      outputs,
+      jobs,
+      problems: [input, output],
+      definitions,
+    }),
+  );
 }
 
 /** Jobs by step id, without the children of `for_each` steps. */
@@ -202,7 +210,7 @@ async function listChildren(gateway: Gateway, request: GatewayRequest): Promise<
   const page = await children(engine, run, stepId, pageOptions(request, index));
   const jobs = page.items.map(({ value }) => value);
   const results = await resultsOf(engine, jobs);
-  const views = jobs.map((job, at) => childView(job, results[at] ?? null));
+  const views = jobs.map((job, at) => childView(job, results[at] ?? { value: null }));
   return pageResponse(index, views, page.cursor);
 }
 

@@ -1,6 +1,7 @@
 /** The HTTP worker API: lease jobs, extend leases, report progress and results. */
 import { type Static, Type } from "typebox";
 import type { Job } from "../../core/model/job.ts";
+import { payloadValue } from "../../core/model/payload.ts";
 import {
   completeLeased,
   extendLease,
@@ -10,13 +11,13 @@ import {
   leaseJobs,
   releaseJob,
 } from "../../engine/dispatch/index.ts";
+import { readInput } from "../../engine/payloads.ts";
 import { constraintsOnWire } from "../../protocol/constraints.ts";
 import { detailsToJson } from "../../protocol/request-json.ts";
 import { visibleTenant } from "../auth/access.ts";
 import { Problem } from "../problem.ts";
 import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route } from "../route.ts";
 import { REQUEST_DETAILS } from "../views/job-schemas.ts";
-import { payloadValue } from "../views/payloads.ts";
 
 const NAME = Type.String({ minLength: 1, maxLength: 128, pattern: "^[A-Za-z0-9_.:@-]+$" });
 const NAMES = Type.Array(Type.String({ minLength: 1, maxLength: 128 }), { maxItems: 64 });
@@ -175,17 +176,17 @@ async function lease({ engine }: Gateway, request: GatewayRequest): Promise<Gate
   return views.length === 0 || request.signal.aborted ? { status: 204, body: null } : ok({ jobs: views });
 }
 
-/** Jobs whose input is gone fail permanently and are left out: a retry cannot succeed. */
+/** Jobs whose input is not the one that was decided on fail permanently and are left out: a retry cannot succeed. */
 async function viewsOf(engine: Gateway["engine"], jobs: readonly Job[]): Promise<readonly object[]> {
   const views = await Promise.all(
     jobs.map(async (job) => {
-      const input = await payloadValue(engine.world.blobs, job.input);
-      if (input !== null || job.input.kind === "inline") return leasedView(job, input);
-      const { ptr } = job.input;
-      if ((await engine.world.blobs.get(ptr)) !== null) return leasedView(job, null);
-      const message = `input expired: no payload at \`${ptr}\`; submit the job again`;
+      const read = await readInput(engine, job);
+      if (!("problem" in read)) {
+        const inline = job.input.kind === "inline" ? job.input.value : null;
+        return leasedView(job, read.bytes === null ? inline : payloadValue(read.bytes));
+      }
       const holder = { org: job.org, jobId: job.id, leaseId: job.leaseId ?? "" };
-      await failLeased(engine, holder, { message, isRetryable: false, retryAfterMs: null });
+      await failLeased(engine, holder, { message: read.problem, isRetryable: false, retryAfterMs: null });
       return null;
     }),
   );

@@ -171,11 +171,16 @@ const JOB_FIELDS = {
   deadline_at: instant("When the job ends as TIMEOUT."),
   error: orNull(Type.Unknown()),
 };
+/** Shared by every view that contains payloads. */
+export const PAYLOAD_PROBLEMS = Type.Optional(
+  Type.Array(Type.String(), { description: "Stored payloads that are missing or damaged; they are shown as null." }),
+);
 export const JOB = Type.Object(JOB_FIELDS);
 export const JOB_DETAIL = Type.Object({
   ...JOB_FIELDS,
   input: Type.Unknown({ description: "Redacted." }),
   result: Type.Unknown(),
+  payload_problems: PAYLOAD_PROBLEMS,
   history: Type.Array(HISTORY_LINE),
   ...REQUEST_DETAILS,
   ...RESULT_DETAILS,
@@ -252,6 +257,7 @@ export const DEAD_LETTER_DETAIL = Type.Object({
   ...DEAD_LETTER_FIELDS,
   history: Type.Array(HISTORY_LINE),
   input: Type.Optional(Type.Unknown()),
+  payload_problems: PAYLOAD_PROBLEMS,
   packet: Type.Optional(Type.Unknown({ description: "The redacted message." })),
   base64: Type.Optional(Type.String({ description: "The raw bytes of a message that cannot be decoded." })),
 });

@@ -6,6 +6,7 @@ import { redact, redactText } from "../../core/model/redact.ts";
 import { fromBase64 } from "../../protocol/base64.ts";
 import { decodePacket } from "../../protocol/codec.ts";
 import { detailsToJson } from "../../protocol/request-json.ts";
+import { type Problematic, problemsView } from "./payloads.ts";
 
 type View = Readonly<Record<string, unknown>>;
 
@@ -47,9 +48,10 @@ function submissionView(job: Job): View {
   };
 }
 
-export function jobDetail(job: Job, input: unknown, result: unknown): View {
+export function jobDetail(job: Job, input: unknown, result: unknown, problems: readonly Problematic[] = []): View {
   const history = job.history.map(historyView);
-  return { ...jobView(job), input, result, history, ...requestDetailsView(job), ...resultDetailsView(job) };
+  const details = { ...requestDetailsView(job), ...resultDetailsView(job) };
+  return { ...jobView(job), input, result, ...problemsView(problems), history, ...details };
 }
 
 function requestDetailsView({ details }: Job): View {
@@ -147,12 +149,17 @@ export function deadLetterView(deadLetter: DeadLetter): View {
 }
 
 /** With the input of the job, or the content of the message. */
-export function deadLetterDetail(deadLetter: DeadLetter, input: unknown, paths: readonly string[]): View {
+export function deadLetterDetail(
+  deadLetter: DeadLetter,
+  input: unknown,
+  paths: readonly string[],
+  problems: readonly Problematic[] = [],
+): View {
   const { source } = deadLetter;
   const history = deadLetter.history.map(historyView);
   switch (source.kind) {
     case "job":
-      return { ...deadLetterView(deadLetter), input, history };
+      return { ...deadLetterView(deadLetter), input, ...problemsView(problems), history };
     case "message":
       return { ...deadLetterView(deadLetter), ...contentOf(source.base64, paths), history };
     default:

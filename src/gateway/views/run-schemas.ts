@@ -2,6 +2,7 @@
 import { type TSchema, Type } from "typebox";
 import { LABELS_MAX, TEXT_LENGTH_MAX } from "../../core/jobs/submission.ts";
 import { RUN_STATES } from "../../core/model/run.ts";
+import { PAYLOAD_PROBLEMS } from "./job-schemas.ts";
 
 const text = (description: string) => Type.String({ minLength: 1, maxLength: TEXT_LENGTH_MAX, description });
 const orNull = (schema: TSchema) => Type.Union([schema, Type.Null()]);
@@ -186,6 +187,7 @@ export const RUN_DETAIL = Type.Object({
   ...RUN_FIELDS,
   input: Type.Unknown({ description: "Redacted." }),
   output: Type.Unknown(),
+  payload_problems: PAYLOAD_PROBLEMS,
   steps: Type.Record(Type.String(), STEP, { description: "In definition order." }),
   lock: orNull(
     Type.Object(
@@ -233,5 +235,6 @@ export const CHILD = Type.Object({
   updated_at: instant("Time of the last change."),
   error: orNull(Type.Unknown()),
   result: Type.Unknown({ description: "Redacted; null if it is too large for this response." }),
+  payload_problems: PAYLOAD_PROBLEMS,
   sub_run_id: orNull(Type.String({ description: "The run of a `subworkflow` child." })),
 });

@@ -6,7 +6,7 @@ import type { Fan, Run, RunLock, StepRun, TimelineLine } from "../../core/model/
 import type { WorkflowHead, WorkflowVersion } from "../../core/model/workflow.ts";
 import type { DryStep, RunWait } from "../../engine/observe/index.ts";
 import { iso } from "./job-views.ts";
-import type { PayloadView } from "./payloads.ts";
+import { type PayloadView, type Problematic, problemsView, type ReadValue } from "./payloads.ts";
 
 type View = Readonly<Record<string, unknown>>;
 
@@ -54,6 +54,7 @@ export interface RunParts {
   readonly outputs: ReadonlyMap<string, PayloadView>;
   /** By step id. */
   readonly jobs: ReadonlyMap<string, Job>;
+  readonly problems: readonly Problematic[];
   /** By step id, in definition order; empty if the definition is gone. */
   readonly definitions: ReadonlyMap<string, StepDefinition>;
 }
@@ -63,7 +64,7 @@ export interface StepDefinition {
   readonly dependsOn: readonly string[];
 }
 
-export function runDetail(run: Run, { input, output, outputs, jobs, definitions }: RunParts): View {
+export function runDetail(run: Run, { input, output, outputs, jobs, problems, definitions }: RunParts): View {
   const ids = new Set([...definitions.keys(), ...Object.keys(run.steps)]);
   const steps = [...ids].map((id) => {
     const step = run.steps[id] ?? { state: "PENDING" };
@@ -73,7 +74,8 @@ export function runDetail(run: Run, { input, output, outputs, jobs, definitions 
     ] as const;
   });
   const lock = run.lock === null ? null : lockView(run.lock);
-  return { ...runFields(run), input, output, steps: Object.fromEntries(steps), lock };
+  const lost = problemsView([...problems, ...outputs.values()]);
+  return { ...runFields(run), input, output, ...lost, steps: Object.fromEntries(steps), lock };
 }
 
 export function timelineView({ seq, atMs, event, stepId, index, jobId, who, why, cause }: TimelineLine): View {
@@ -94,7 +96,7 @@ export function waitsView(run: Run, waits: readonly RunWait[]): View {
   return { run_id: run.id, state: run.state, waits: waits.map(waitView) };
 }
 
-export function childView(job: Job, result: unknown): View {
+export function childView(job: Job, result: ReadValue): View {
   const { index = null, subRunId = null } = job.step ?? {};
   return {
     index,
@@ -106,7 +108,8 @@ export function childView(job: Job, result: unknown): View {
     created_at: iso(job.createdMs),
     updated_at: iso(job.updatedMs),
     error: redact(job.error),
-    result,
+    result: result.value,
+    ...problemsView([result]),
     sub_run_id: subRunId,
   };
 }

@@ -1,4 +1,4 @@
-import { BLOB_BYTES_MAX, type Blobs } from "../../ports/blobs.ts";
+import { BLOB_BYTES_MAX, BlobConflict, type Blobs } from "../../ports/blobs.ts";
 import type { Change, Committed, Store } from "../../ports/store.ts";
 import type { Process } from "../process.ts";
 import type { MemoryStore } from "./memory-store.ts";
@@ -41,7 +41,12 @@ export function simBlobs(net: Network, blobs: BlobMap, process: Process): Blobs 
         throw new Error(`blob \`${key}\` has ${bytes.length} bytes; the limit is ${BLOB_BYTES_MAX}`);
       }
       const copy = bytes.slice();
-      await onServer(() => blobs.set(key, { bytes: copy, expiresAtMs }));
+      await onServer(() => {
+        const known = blobs.get(key);
+        const existing = known !== undefined && known.expiresAtMs > serverNow(net) ? known : null;
+        if (existing !== null && !isEqual(existing.bytes, copy)) throw new BlobConflict(key);
+        blobs.set(key, { bytes: copy, expiresAtMs: Math.max(existing?.expiresAtMs ?? 0, expiresAtMs) });
+      });
     },
     get: (key) =>
       onServer(() => {
@@ -53,3 +58,6 @@ export function simBlobs(net: Network, blobs: BlobMap, process: Process): Blobs 
     },
   };
 }
+
+const isEqual = (a: Uint8Array, b: Uint8Array): boolean =>
+  a.length === b.length && a.every((byte, index) => byte === b[index]);

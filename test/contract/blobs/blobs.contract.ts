@@ -61,11 +61,23 @@ function byteCases(test: BlobsCase): void {
     expect(await run(blobs.get("res:unknown"))).toBeNull();
   });
 
-  test("replaces bytes and expiry on a second put", async ({ blobs, run, now, pass }) => {
-    await run(blobs.put("ctx:a", bytesOf(1_000), now() + 100));
-    await run(blobs.put("ctx:a", bytesOf(10, 3), now() + HOUR_MS));
-    await pass(200);
-    expect([...(await run(blobs.get("ctx:a")))!]).toEqual([...bytesOf(10, 3)]);
+  test("never replaces bytes (L59)", async ({ blobs, run, now, pass }) => {
+    await run(blobs.put("ctx:a", bytesOf(1_000), now() + 500));
+    const others = [bytesOf(1_000, 3), bytesOf(10), bytesOf(1_001), new Uint8Array()];
+    for (const bytes of others) {
+      await expect(run(blobs.put("ctx:a", bytes, now() + HOUR_MS))).rejects.toMatchObject({ name: "BlobConflict" });
+      expect([...(await run(blobs.get("ctx:a")))!]).toEqual([...bytesOf(1_000)]);
+    }
+    await pass(600);
+    expect(await run(blobs.get("ctx:a"))).toBeNull();
+  });
+
+  test("of concurrent puts to one key, stores the bytes of one", async ({ blobs, run, now }) => {
+    const puts = Array.from({ length: 20 }, (_, index) => blobs.put("a", bytesOf(100, index), now() + HOUR_MS));
+    const settled = await run(Promise.allSettled(puts));
+    expect(settled.filter(({ status }) => status === "fulfilled")).toHaveLength(1);
+    const stored = settled.findIndex(({ status }) => status === "fulfilled");
+    expect([...(await run(blobs.get("a")))!]).toEqual([...bytesOf(100, stored)]);
   });
 
   test("deletes a blob, idempotently, and keeps others", async ({ blobs, run, now }) => {
@@ -110,6 +122,14 @@ function expiryCases(test: BlobsCase): void {
     expect(await run(blobs.get("long"))).not.toBeNull();
     await run(blobs.put("short", bytesOf(20), now() + HOUR_MS));
     expect(await run(blobs.get("short"))).toHaveLength(20);
+  });
+
+  test("adopts a later expiry of equal bytes, and no earlier one", async ({ blobs, run, now, pass }) => {
+    await run(blobs.put("a", bytesOf(10), now() + 300));
+    await run(blobs.put("a", bytesOf(10), now() + HOUR_MS));
+    await run(blobs.put("a", bytesOf(10), now() + 300));
+    await pass(400);
+    expect([...(await run(blobs.get("a")))!]).toEqual([...bytesOf(10)]);
   });
 
   test("returns null for a blob that was already expired when put", async ({ blobs, run, now }) => {

@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { defaultSettings } from "../../../src/config/config.ts";
 import { DEAD_LETTERS } from "../../../src/core/model/dead-letter.ts";
 import { retryAfter } from "../../../src/core/retry/intent.ts";
+import { completeLeased, leaseJobs } from "../../../src/engine/dispatch/index.ts";
 import { RESULT } from "../../../src/protocol/subjects.ts";
 import { Harness, idOf } from "../harness.ts";
 
@@ -81,23 +82,139 @@ describe("isolation of jobs", () => {
     expect(await harness.job(id)).toMatchObject({ state: "FAILED", error: { message: /at most 2097152/ as never } });
   });
 
-  test("rejects a result pointer to another job", async () => {
+  describe("L59: the result pointer of a third-party worker", () => {
+    async function resultAt(resultPtr: string, stored: Readonly<Record<string, string>>) {
+      const harness = new Harness();
+      const { engine } = await harness.control("c1");
+      let handled = 0;
+      await harness.worker("w1", ["t"], () => {
+        handled += 1;
+        return new Promise(() => {});
+      });
+      await harness.admit(engine, { topic: "t", jobId: "j1" });
+      await harness.pass(100);
+      const expiresAtMs = engine.world.clock.now() + 1e9;
+      for (const [key, text] of Object.entries(stored))
+        harness.sim.net.blobs.set(key, { bytes: new TextEncoder().encode(text), expiresAtMs });
+      const body = { kind: "job_result", jobId: "j1", status: "succeeded", workerId: "w", resultPtr } as const;
+      const packet = { traceId: "t", senderId: "w", createdAtMs: 0, body };
+      await harness.run(engine.world.bus.publish({ id: "r", subject: RESULT, packet }));
+      await harness.pass(600_000);
+      return { harness, engine, job: await harness.job("j1"), handled };
+    }
+
+    test.each(["redis://res:j1", "redis://res/j1", "res:j1", "res/j1", "res:j1/attempt-1"])(
+      "%s is copied",
+      async (ptr) => {
+        const key = ptr.replace("redis://", "");
+        const { harness, job } = await resultAt(ptr, { [key]: '{"done":1}' });
+        expect(job).toMatchObject({ state: "SUCCEEDED", output: { kind: "pointer", bytes: 10 } });
+        const { output } = job;
+        const stored = output?.kind === "pointer" ? output.ptr : "";
+        expect(stored).toMatch(/^cordum:payload:default\/job\/j1\/[0-9a-f]{64}$/);
+        expect(new TextDecoder().decode(harness.sim.net.blobs.get(stored)?.bytes)).toBe('{"done":1}');
+      },
+    );
+
+    test.each([
+      ["of another job", "redis://res:j2"],
+      ["of an input", "redis://ctx:j1"],
+      ["of another job behind its own", "redis://res:j1/../res:j2"],
+      ["that is internal", "cordum:payload:default/job/j2/0000"],
+      ["that extends its id", "redis://res:j1.x"],
+    ])("%s is refused, and the work is not repeated", async (_, ptr) => {
+      const key = ptr.replace("redis://", "");
+      const { job, handled } = await resultAt(ptr, { [key]: '"other"' });
+      expect(job).toMatchObject({ state: "FAILED", attempt: 1, output: null, error: { name: "ResultRefused" } });
+      expect(job.error?.message).toBe(`result refused: \`${key}\` is not a result of this job; use \`res:j1\``);
+      expect(handled).toBe(1);
+    });
+
+    test("without a value ends the job with a reason, never as SUCCEEDED with null", async () => {
+      const { harness, engine, job, handled } = await resultAt("redis://res/j1", {});
+      const message = "result refused: there is no value at `res/j1`; store it before the result is published";
+      expect(job).toMatchObject({ state: "FAILED", attempt: 1, error: { message } });
+      expect(handled).toBe(1);
+      expect(await harness.run(engine.world.store.load(DEAD_LETTERS, "j1"))).toMatchObject({
+        value: { reason: "permanent" },
+      });
+    });
+  });
+});
+
+describe("`max_artifact_bytes` of the rule", () => {
+  const decide = () =>
+    ({
+      effect: "allow_with_constraints",
+      ruleId: "small",
+      reason: "",
+      snapshot: "s",
+      constraints: { budgets: { maxArtifactBytes: 100 } },
+    }) as const;
+  const refusal = (bytes: number) => ({
+    state: "FAILED",
+    attempt: 1,
+    output: null,
+    error: {
+      name: "ResultRefused",
+      message: `result refused: it has ${bytes} bytes; \`max_artifact_bytes\` of rule \`small\` is 100`,
+    },
+  });
+
+  test.each([
+    ["inline", 200],
+    ["by pointer", 300_000],
+  ])("ends a job whose result is larger, %s", async (_, length) => {
     const harness = new Harness();
+    Object.assign(harness.kernel, { decide });
     const { engine } = await harness.control("c1");
-    const result = {
-      kind: "job_result",
-      jobId: "j1",
-      status: "succeeded",
-      workerId: "w",
-      resultPtr: "redis://ctx:other",
-    } as const;
-    const packet = { traceId: "t", senderId: "w", createdAtMs: 0, body: result };
+    let handled = 0;
+    await harness.worker("w1", ["t"], async ({ input }) => {
+      handled += 1;
+      return "x".repeat(Number(input));
+    });
+    const fits = idOf(await harness.admit(engine, { topic: "t", input: 98 }));
+    const id = idOf(await harness.admit(engine, { topic: "t", input: length }));
+    await harness.pass(600_000);
+    expect(await harness.job(fits)).toMatchObject({ state: "SUCCEEDED" });
+    expect(await harness.job(id)).toMatchObject(refusal(length + 2));
+    expect(handled).toBe(2);
+    expect(harness.sim.net.blobs.size).toBe(0);
+  });
+
+  test("counts the artifacts that the worker stored for the job", async () => {
+    const harness = new Harness();
+    Object.assign(harness.kernel, { decide });
+    const { engine } = await harness.control("c1");
     await harness.worker("w1", ["t"], () => new Promise(() => {}));
-    await harness.admit(engine, { topic: "t", jobId: "j1" });
-    await harness.run(engine.world.bus.publish({ id: "r", subject: RESULT, packet }));
-    await harness.pass(1_000);
-    expect((await harness.job("j1")).output).toBeNull();
-    expect(await harness.run(engine.world.store.load(DEAD_LETTERS, `${RESULT}/r`))).not.toBeNull();
+    const expiresAtMs = engine.world.clock.now() + 1e9;
+    const ended = async (jobId: string, artifactPtrs: readonly string[]) => {
+      await harness.admit(engine, { topic: "t", jobId });
+      await harness.pass(100);
+      const body = { kind: "job_result", jobId, status: "succeeded", workerId: "w", output: 1, artifactPtrs } as const;
+      const packet = { traceId: "t", senderId: "w", createdAtMs: 0, body };
+      await harness.run(engine.world.bus.publish({ id: jobId, subject: RESULT, packet }));
+      await harness.pass(1_000);
+      return harness.job(jobId);
+    };
+    for (const key of ["res:a/one", "res:a/two", "res:b/one"])
+      harness.sim.net.blobs.set(key, { bytes: new Uint8Array(60), expiresAtMs });
+    expect(await ended("a", ["redis://res:a/one", "redis://res:a/two"])).toMatchObject(refusal(120));
+    const others = ["redis://res:b/one", "redis://res:a/one", "s3://bucket/large", "redis://res:a/two"];
+    expect(await ended("b", others)).toMatchObject({ state: "SUCCEEDED" });
+  });
+
+  test("ends a leased job whose result is larger", async () => {
+    const harness = new Harness();
+    Object.assign(harness.kernel, { decide });
+    const { engine } = await harness.control("c1");
+    const id = idOf(await harness.admit(engine, { topic: "t" }));
+    const signal = new AbortController().signal;
+    const request = { org: "default", workerId: "h", topics: ["t"], max: 1, waitMs: 10_000, signal };
+    const [job] = await harness.run(leaseJobs(engine, request));
+    const holder = { org: "default", jobId: id, leaseId: job?.leaseId ?? "" };
+    expect(await harness.run(completeLeased(engine, holder, "x".repeat(99)))).toMatchObject({ kind: "held" });
+    expect(await harness.job(id)).toMatchObject(refusal(101));
   });
 });
 

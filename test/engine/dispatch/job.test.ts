@@ -60,9 +60,12 @@ describe("job lifecycle", () => {
     await harness.pass(1_000);
     expect(await harness.job(id)).toMatchObject({
       state: "SUCCEEDED",
-      input: { kind: "pointer", ptr: `ctx:${id}` },
-      output: { kind: "pointer", ptr: `res:${id}` },
+      input: { kind: "pointer", sha256: /^[0-9a-f]{64}$/ as never },
+      output: { kind: "pointer", sha256: /^[0-9a-f]{64}$/ as never },
     });
+    // The key that the worker wrote is gone; what is left belongs to the job.
+    const prefix = `cordum:payload:default/job/${id}/`;
+    expect([...harness.sim.net.blobs.keys()].filter((key) => !key.startsWith(prefix))).toEqual([]);
   });
 
   test("rejects an input over the limit and writes nothing", async () => {

@@ -185,7 +185,7 @@ describe("third-party workers", () => {
     await harness.pass(100);
     expect(inputs).toEqual([{ a: 1 }]);
     expect(sent[0]?.request).toMatchObject({
-      contextPtr: `redis://ctx:${id}`,
+      contextPtr: expect.stringMatching(new RegExp(`^redis://cordum:payload:default/job/${id}/[0-9a-f]{64}$`)),
       labels: { l: "x" },
       principalId: "ann",
       meta: { tenantId: "default", actorId: "ann", riskTags: ["r"], labels: { l: "x" } },
@@ -225,8 +225,10 @@ describe("third-party workers", () => {
     await harness.pass(100);
     const id = idOf(await harness.admit(engine, { topic: "t", input: 1 }));
     await harness.pass(100);
-    expect(sent).toMatchObject([{ subject: "worker.foreign.jobs", request: { contextPtr: `redis://ctx:${id}` } }]);
-    expect(harness.sim.net.blobs.has(`ctx:${id}`)).toBe(true);
+    expect(sent).toMatchObject([{ subject: "worker.foreign.jobs" }]);
+    const [key = ""] = harness.sim.net.blobs.keys();
+    expect(key).toContain(`/job/${id}/`);
+    expect(sent[0]?.request.contextPtr).toBe(`redis://${key}`);
   });
 
   test("workers with inline input support need no blob", async () => {

@@ -63,16 +63,40 @@ describe("large values", () => {
     expect(harness.runOf(id).state).toBe("SUCCEEDED");
   });
 
-  test("L34: a changed input voids its approval", async () => {
+  test.each([
+    ["missing", undefined],
+    ["damaged", "{}"],
+  ])("L59: the step that reads a %s value fails with the reason", async (fault, text) => {
+    const harness = new RunHarness();
+    const { engine } = await harness.control("c1");
+    const pass = { type: "transform", depends_on: ["wait"], input: "${input.text}" };
+    const steps = { wait: { type: "approval" }, pass, other: { type: "transform", depends_on: ["wait"], input: 1 } };
+    await harness.apply(engine, { id: "w", steps: { ...steps, pass: { ...pass, on_error: "continue" } } });
+    const id = await harness.started(engine, "w", { input: { text: LARGE } });
+    const { input } = harness.runOf(id);
+    const ptr = input.kind === "pointer" ? input.ptr : "";
+    const bytes = new TextEncoder().encode(text);
+    if (text === undefined) harness.sim.net.blobs.delete(ptr);
+    else harness.sim.net.blobs.set(ptr, { bytes, expiresAtMs: 8e15 });
+    // Another process: the first has the value in its cache.
+    const { engine: other } = await harness.control("c2");
+    await harness.run(approve(other, { org: "default", jobId: `${id}:wait@1`, by: "bob" }));
+    await harness.pass(1_000);
+    expect(harness.states(id)).toEqual({ wait: "SUCCEEDED", pass: "FAILED", other: "SUCCEEDED" });
+    expect(harness.runOf(id).steps.pass?.error?.message).toContain(`a payload of run \`${id}\` is ${fault}`);
+  });
+
+  test("L59: a damaged input cannot be approved", async () => {
     const harness = new RunHarness();
     const { engine } = await harness.control("c1");
     await harness.apply(engine, { id: "ask", steps: { ask: { type: "approval", input: "${input}" } } });
     const id = await harness.started(engine, "ask", { input: { text: LARGE } });
     const { input } = await harness.job(`${id}:ask@1`);
     const ptr = input.kind === "pointer" ? input.ptr : "";
-    await harness.run(engine.world.blobs.put(ptr, new TextEncoder().encode(`"${"y".repeat(300_000)}"`), 8e15));
+    const bytes = new TextEncoder().encode(`"${"y".repeat(300_000)}"`);
+    harness.sim.net.blobs.set(ptr, { bytes, expiresAtMs: 8e15 });
     const answer = await harness.run(approve(engine, { org: "default", jobId: `${id}:ask@1`, by: "bob" }));
-    expect(answer).toMatchObject({ kind: "void", state: "APPROVAL_REQUIRED" });
+    expect(answer).toMatchObject({ kind: "input_gone", why: /is damaged/ as never });
   });
 
   test("many small outputs do not make the record large", async () => {

@@ -257,6 +257,7 @@ test("a result of an HTTP worker is kept as long as its run and reruns may need 
   await harness.run(completeLeased(engine, { org: "default", jobId: job.id, leaseId: job.leaseId ?? "" }, LARGE));
   const { steps, deadlineMs } = harness.runOf(id);
   expect(steps.a).toMatchObject({ state: "SUCCEEDED", output: { kind: "pointer" } });
-  const blob = harness.sim.net.blobs.get(`res:${job.id}.${job.leaseId}`);
+  const { output } = await harness.job(job.id);
+  const blob = harness.sim.net.blobs.get(output?.kind === "pointer" ? output.ptr : "");
   expect(blob?.expiresAtMs).toBeGreaterThan(deadlineMs + harness.settings.retention.runsMs);
 });

@@ -54,13 +54,15 @@ describe("a value of some KiB", () => {
       expect(state).toBe("SUCCEEDED");
       const payloads = [input, output, ended.a?.output, ended.sub?.output, ended.b?.output] as Payload[];
       expect(payloads.map(({ kind }) => kind)).toEqual(payloads.map(() => "pointer"));
-      for (const payload of payloads) expect(await harness.run(valueIn(engine, payload))).toEqual(LARGE);
+      for (const payload of payloads)
+        expect(await harness.run(valueIn(engine, runId, payload))).toMatchObject({ value: LARGE });
     }
     for (const { value } of harness.sim.net.store.rows(RUNS)) {
       expect(JSON.stringify(value).length).toBeLessThan(RUN_VALUE_BYTES_MAX);
     }
     // The input is cached by the process that wrote it.
-    expect(reads.get(`ctx:${id}`) ?? 0).toBe(0);
+    const { input } = harness.runOf(id);
+    expect(reads.get(input.kind === "pointer" ? input.ptr : "") ?? 0).toBe(0);
     expect(Math.max(...reads.values())).toBe(1);
   });
 

@@ -178,45 +178,50 @@ describe("L34: an outdated approval is void", () => {
     expect(await scenario.approve(engine, id)).toMatchObject({ kind: "void", state });
   });
 
-  test("a changed input is neither approved nor run", async () => {
+  test("L59: a changed input is neither approved nor run", async () => {
     const scenario = new ApprovalScenario();
     const { engine } = await scenario.harness.control("c1");
     const bytes = (usd: number) => new TextEncoder().encode(JSON.stringify({ usd }));
-    const untilMs = engine.world.clock.now() + 1e9;
-    const { blobs } = engine.world;
-    await scenario.harness.run(blobs.put("ctx:j1", bytes(1), untilMs));
+    const stored = scenario.harness.sim.net.blobs;
+    const expiresAtMs = engine.world.clock.now() + 1e9;
+    stored.set("ctx:j1", { bytes: bytes(1), expiresAtMs });
     await scenario.submit(engine, { jobId: "j1", inputPtr: "ctx:j1", input: undefined });
-    await scenario.harness.run(blobs.put("ctx:j1", bytes(82_000), untilMs));
-    let paid: unknown;
-    await scenario.harness.worker("w2", ["ask.pay"], async (item) => {
-      paid = item.input;
-    });
-    // The approval covers a copy that the client cannot change.
+    stored.set("ctx:j1", { bytes: bytes(82_000), expiresAtMs });
+    const paid: unknown[] = [];
+    await scenario.harness.worker("w2", ["ask.pay"], async (item) => paid.push(item.input));
+    // The approval covers a copy whose key no client can name.
     const { input } = await scenario.harness.job("j1");
-    expect(input).toMatchObject({ kind: "pointer", sha256: expect.stringMatching(/^[0-9a-f]{64}$/) });
-    expect(input.kind === "pointer" && input.ptr).not.toBe("ctx:j1");
-    // A change of that copy voids the approval.
     const ptr = input.kind === "pointer" ? input.ptr : "";
-    await scenario.harness.run(blobs.put(ptr, bytes(5), untilMs));
-    expect(await scenario.approve(engine, "j1")).toMatchObject({
-      kind: "void",
-      state: "APPROVAL_REQUIRED",
-      why: "the job has changed since the approval was requested",
-    });
+    expect(ptr).toMatch(/^cordum:payload:default\/job\/j1\/[0-9a-f]{64}$/);
+    await expect(scenario.harness.run(engine.world.blobs.put(ptr, bytes(5), expiresAtMs))).rejects.toThrow(
+      /other bytes/,
+    );
+    // A copy that was damaged on the server is not approved.
+    stored.set(ptr, { bytes: bytes(5), expiresAtMs });
+    expect(await scenario.approve(engine, "j1")).toMatchObject({ kind: "input_gone", why: /damaged/ as never });
+    stored.set(ptr, { bytes: bytes(1), expiresAtMs });
     expect(await scenario.approve(engine, "j1")).toMatchObject({ kind: "approved" });
     await scenario.harness.pass(2_000);
-    expect(paid).toEqual({ usd: 5 });
+    expect(paid).toEqual([{ usd: 1 }]);
   });
 
-  test("an input that was missing when the approval was requested voids it", async () => {
+  test("L59: an input that is damaged after the approval is not run", async () => {
     const scenario = new ApprovalScenario();
-    const engine = await scenario.open();
-    await scenario.submit(engine, { jobId: "j1", inputPtr: "ctx:j1", input: undefined });
-    expect(await scenario.approve(engine, "j1")).toEqual({ kind: "input_gone", ptr: "ctx:j1" });
-    const late = new TextEncoder().encode("{}");
-    await scenario.harness.run(engine.world.blobs.put("ctx:j1", late, engine.world.clock.now() + 1e9));
-    expect(await scenario.approve(engine, "j1")).toMatchObject({ kind: "void", state: "APPROVAL_REQUIRED" });
+    const { engine } = await scenario.harness.control("c1");
+    const stored = scenario.harness.sim.net.blobs;
+    const expiresAtMs = engine.world.clock.now() + 1e9;
+    await scenario.submit(engine, { jobId: "j1", input: { usd: 1, memo: "x".repeat(300_000) } });
     expect(await scenario.approve(engine, "j1")).toMatchObject({ kind: "approved" });
+    const { input } = await scenario.harness.job("j1");
+    stored.set(input.kind === "pointer" ? input.ptr : "", { bytes: new TextEncoder().encode("{}"), expiresAtMs });
+    const paid: unknown[] = [];
+    await scenario.harness.worker("w2", ["ask.pay"], async (item) => paid.push(item.input));
+    await scenario.harness.pass(60_000);
+    expect(paid).toEqual([]);
+    expect(await scenario.harness.job("j1")).toMatchObject({
+      state: "FAILED",
+      error: { name: "InputLost", message: /^the input of job `j1` is damaged/ as never },
+    });
   });
 
   test("an approval for another hash or policy is refused", async () => {

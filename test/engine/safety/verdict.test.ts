@@ -40,6 +40,8 @@ describe("an input too large for the job's record", () => {
     expect(await stateOf({ input: { amount: 5 } })).toBe("SCHEDULED");
     expect(await stateOf({ input: { amount: 82_000 } })).toBe("APPROVAL_REQUIRED");
     expect(await stateOf({ input: { amount: 82_000, padding } })).toBe("APPROVAL_REQUIRED");
+    const { blobs, clock } = engine.world;
+    await harness.run(blobs.put("ctx:j", new TextEncoder().encode('{"amount":82000}'), clock.now() + 1e9));
     expect(await stateOf({ jobId: "j", inputPtr: "ctx:j" })).toBe("APPROVAL_REQUIRED");
     expect(await stateOf({ input: { amount: 82_000, padding }, topic: "look" })).toBe("SCHEDULED");
   });

@@ -98,6 +98,10 @@ describe("worker API", () => {
 
 describe("an input in the blob store", () => {
   const route = WORKER_ROUTES.find(({ path }) => path === "/api/v1/worker/lease");
+  const deleteInput = async (id: string) => {
+    const input = (await gateway.world.store.load(JOBS, id))?.value.input;
+    await gateway.world.blobs.delete(input?.kind === "pointer" ? input.ptr : "");
+  };
   const submitLarge = () => submit({ input: { text: "x".repeat(300_000) } });
   const leased = (signal: AbortSignal, blobs: Partial<Blobs> = {}) => {
     const body = { worker_id: "curl", topics: ["demo.far"], wait_ms: 5_000, max: 10 };
@@ -109,19 +113,19 @@ describe("an input in the blob store", () => {
 
   test("fails the job with a reason when it is gone, and leases the others", async () => {
     const [gone, there] = [await submitLarge(), await submitLarge()];
-    await gateway.world.blobs.delete(`ctx:${gone}`);
+    await deleteInput(gone);
     const response = await leased(NEVER);
     expect(response).toMatchObject({
       status: 200,
       body: { jobs: [{ job_id: there, input: { text: "x".repeat(300_000) } }] },
     });
     expect(await job(gone)).toMatchObject({ state: "FAILED", attempt: 1 });
-    expect((await job(gone)).error?.message).toContain("input expired");
+    expect((await job(gone)).error?.message).toContain("is missing in the blob store");
   });
 
   test("204 when the inputs of all jobs are gone", async () => {
     const gone = await submitLarge();
-    await gateway.world.blobs.delete(`ctx:${gone}`);
+    await deleteInput(gone);
     expect(await leased(NEVER)).toMatchObject({ status: 204 });
   });
 

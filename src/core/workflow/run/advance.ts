@@ -162,7 +162,7 @@ function applyJobEnd(draft: Draft, job: Job): void {
     return;
   }
   if (job.state === "SUCCEEDED") {
-    const output = draft.storePayload(job.output, `res:${job.id}`);
+    const output = draft.storePayload(job.output);
     settleStep(draft, step, "SUCCEEDED", { output, who: actorOf(job) });
     return;
   }
@@ -177,7 +177,8 @@ function actorOf({ approval, workerId }: Job): string | undefined {
 
 function outputProblem(draft: Draft, step: PlanStep, output: Payload | null): WireError | null {
   if (!step.outputSchema) return null;
-  return outputFault(step, output === null ? null : draft.valueOf(output, step.id));
+  const read = output === null ? NOTHING : draft.valueOf(output, step.id);
+  return read.kind === "bad" ? read.error : outputFault(step, read.value);
 }
 
 /** Iterates to a fixed point: a settled step can settle others before and after it in the order. */
@@ -235,3 +236,5 @@ function causeIn(draft: Draft, step: PlanStep): number | undefined {
   const lines = before.map((id) => draft.step(id)?.line ?? 0);
   return lines.length === 0 ? 0 : Math.max(...lines);
 }
+
+const NOTHING = { kind: "ok", value: null } as const;

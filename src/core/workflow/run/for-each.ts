@@ -4,7 +4,7 @@ import type { WireError } from "../../retry/intent.ts";
 import type { ForEach, PlanStep } from "../definition/plan.ts";
 import { bytesOf, type Draft, fault, tooLarge } from "./run-draft.ts";
 import { cancelStep, settleStep } from "./settle.ts";
-import { failStep, type Item, inlineResult, inputOf, isInline, outputFault, outputKey, startOf } from "./start-step.ts";
+import { failStep, type Item, inlineResult, inputOf, isInline, outputFault, startOf } from "./start-step.ts";
 
 /**
  * `for_each`.
@@ -30,7 +30,7 @@ export function startFan(draft: Draft, step: PlanStep, each: ForEach, cause: num
     failStep(draft, step, "TooManyItems", problem, cause);
     return;
   }
-  const payload = draft.store(list, `ctx:${stepJobId(draft.run.id, step.id, null)}`);
+  const payload = draft.store(list);
   if (!payload) {
     settleStep(draft, step, "FAILED", { error: tooLarge("the list of `for_each`"), cause });
     return;
@@ -68,10 +68,13 @@ export function spawn(draft: Draft, step: PlanStep, each: ForEach): void {
 
 function spawnOne(draft: Draft, step: PlanStep, each: ForEach, fan: Fan): void {
   const index = fan.spawned;
-  const items = draft.valueOf(fan.items, step.id) as readonly unknown[];
-  const child = { item: items[index], index };
+  const items = draft.valueOf(fan.items, step.id);
+  const child = { item: items.kind === "ok" ? (items.value as readonly unknown[])[index] : null, index };
   const spawned = { ...fan, spawned: index + 1 };
-  const input = inputOf(draft, step, child);
+  const input =
+    items.kind === "ok"
+      ? inputOf(draft, step, child)
+      : ({ kind: "bad", name: items.error.name ?? "Error", problem: items.error.message } as const);
   const start = input.kind === "bad" ? null : startOf(draft, step, input.value, child);
   if (input.kind === "bad" || start === null || "problem" in start) {
     const { problem = "", name = "ExpressionFailed" } =
@@ -200,7 +203,7 @@ export function runInline(draft: Draft, step: PlanStep, each: ForEach, list: rea
     if (bytes > draft.limits.blobBytesMax) break;
   }
   const isFailed = failed > each.failuresMax;
-  const output = isFailed ? null : draft.store(outputs, outputKey(draft, step));
+  const output = isFailed ? null : draft.store(outputs);
   if (!output) {
     settleStep(draft, step, "FAILED", { error: isFailed ? error : tooLarge("the output") });
     return;

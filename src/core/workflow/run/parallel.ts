@@ -2,7 +2,7 @@ import { isStepFailure, isStepSettled } from "../../model/run.ts";
 import type { Act, PlanStep } from "../definition/plan.ts";
 import { type Draft, fault, tooLarge } from "./run-draft.ts";
 import { cancelStep, settleStep } from "./settle.ts";
-import { outputFault, outputKey } from "./start-step.ts";
+import { outputFault } from "./start-step.ts";
 
 type Parallel = Extract<Act, { type: "parallel" }>;
 
@@ -18,12 +18,13 @@ export function settleParallel(draft: Draft, step: PlanStep, act: Parallel): voi
   const succeeded = ended.filter((id) => draft.stateOf(id) === "SUCCEEDED");
   const left = act.branches.length - ended.length;
   if (succeeded.length >= act.need) {
-    const outputs = draft.outputsOf(succeeded);
-    const problem = outputs && outputFault(step, outputs);
-    const output = problem ? null : outputs && draft.store(outputs, outputKey(draft, step));
+    const what = "the combined output of the branches";
+    const outputs = draft.outputsOf(succeeded, what);
+    const problem = outputs.kind === "bad" ? outputs.error : outputFault(step, outputs.value);
+    const output = problem || outputs.kind === "bad" ? null : draft.store(outputs.value);
     if (problem) settleStep(draft, step, "FAILED", { error: problem });
     else if (output) settleStep(draft, step, "SUCCEEDED", { output });
-    else settleStep(draft, step, "FAILED", { error: tooLarge("the combined output of the branches") });
+    else settleStep(draft, step, "FAILED", { error: tooLarge(what) });
   } else if (succeeded.length + left < act.need) {
     const first = ended.find((id) => isStepFailure(draft.stateOf(id)));
     const message = `${succeeded.length} of ${act.branches.length} branches succeeded, ${act.need} required`;

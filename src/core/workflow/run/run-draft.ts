@@ -1,7 +1,7 @@
 import type { Payload, StepRef, StepRetry } from "../../model/job.ts";
+import { payloadKey, sha256Of } from "../../model/payload.ts";
 import {
   copyRun,
-  fencedKey,
   isRunFinal,
   LINES_MAX,
   RUN_VALUE_BYTES_MAX,
@@ -15,7 +15,7 @@ import {
 import type { Writable } from "../../model/table.ts";
 import type { WireError } from "../../retry/intent.ts";
 import type { Plan, PlanStep, Refs, Scope, StepMeta, StepView } from "../definition/plan.ts";
-import { setLazily, TooMuch, type Values } from "./values.ts";
+import { setLazily, TooMuch, Unreadable, type Values } from "./values.ts";
 
 /** Working copy of a run during one call of `advance`, with the effects collected so far. */
 export class Draft {
@@ -103,27 +103,27 @@ export class Draft {
     return !this.#values.isFull;
   }
 
-  valueOf(payload: NonNullable<StepRun["output"]>, stepId: string): unknown {
-    this.#values.nextExpression();
-    return this.#values.of(payload, stepId);
+  valueOf(payload: NonNullable<StepRun["output"]>, stepId: string): Readable<unknown> {
+    return this.#read("the value", () => this.#values.of(payload, stepId));
   }
 
-  /** Outputs by step id; null if they exceed the read limit. */
-  outputsOf(ids: readonly string[]): Record<string, unknown> | null {
+  /** Outputs by step id. */
+  outputsOf(ids: readonly string[], what: string): Readable<Record<string, unknown>> {
+    return this.#read(what, () => Object.fromEntries(ids.map((id) => [id, this.#outputOf(id)] as const)));
+  }
+
+  #read<T>(what: string, read: () => T): Readable<T> {
     this.#values.nextExpression();
     try {
-      return Object.fromEntries(ids.map((id) => [id, this.#outputOf(id)] as const));
+      return { kind: "ok", value: read() };
     } catch (error) {
-      if (error instanceof TooMuch) return null;
-      throw error;
+      if (!(error instanceof Unreadable)) throw error;
+      return { kind: "bad", error: error instanceof TooMuch ? tooLarge(what) : fault(error.name, error.message) };
     }
   }
 
-  /**
-   * Stores a value: inline if it is small and there is room, else in the blob store under `key`. Null if it is too
-   * large.
-   */
-  store(value: unknown, key: string): Payload | null {
+  /** Stores a value: inline if it is small and there is room, else in the blob store. Null if it is too large. */
+  store(value: unknown): Payload | null {
     const text = JSON.stringify(value ?? null);
     const bytes = bytesOf(text);
     const inlineBytes = this.#inlineBytes + bytes;
@@ -132,29 +132,29 @@ export class Draft {
       return { kind: "inline", value: value ?? null };
     }
     if (bytes > this.limits.blobBytesMax) return null;
-    const ptr = fencedKey(this.#run, key);
+    const sha256 = sha256Of(text);
+    const ptr = payloadKey({ org: this.#run.org, kind: "run", id: this.#run.id }, sha256);
     this.blobs.push({ ptr, text });
     // The blob is written after the decision; readers within it find the value here.
     this.#values.addBlob(ptr, { value: value ?? null, bytes });
-    return { kind: "pointer", ptr, bytes };
+    return { kind: "pointer", ptr, bytes, sha256 };
   }
 
   /** Pointers are kept as they are. */
-  storePayload(payload: Payload | null, key: string): Payload {
+  storePayload(payload: Payload | null): Payload {
     if (payload?.kind === "pointer") return payload;
     // A job's inline output is below the limit.
-    return this.store(payload?.value ?? null, key) ?? { kind: "inline", value: null };
+    return this.store(payload?.value ?? null) ?? { kind: "inline", value: null };
   }
 
   /** The variables of an expression, limited to what it references, so that nothing else is loaded. */
   scope(step: PlanStep | null, refs: Refs, child: { item: unknown; index: number } | null = null): Scope {
     const { id, workflowId, org, input } = this.#run;
     this.#values.nextExpression();
-    const context = refs.input ? this.#values.of(input, "") : undefined;
     const steps: Record<string, StepView> = {};
     for (const stepId of refs.steps) steps[stepId] = this.#viewOf(stepId);
     const scope: Writable<Scope> = { run: { id, workflow_id: workflowId, tenant: org } };
-    if (refs.input) scope.input = context;
+    if (refs.input) setLazily(scope, "input", () => this.#values.of(input, ""));
     if (refs.steps.size > 0) scope.steps = steps;
     if (refs.context) scope.context = this.#context(step);
     if (child) {
@@ -227,6 +227,10 @@ export class Draft {
     return firstMs;
   }
 }
+
+export type Readable<T> =
+  | { readonly kind: "ok"; readonly value: T }
+  | { readonly kind: "bad"; readonly error: WireError };
 
 export type LineFacts = {
   readonly [K in Exclude<keyof TimelineLine, "seq" | "atMs" | "event">]?: TimelineLine[K] | undefined;

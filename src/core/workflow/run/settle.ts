@@ -13,7 +13,7 @@ import {
 import type { Writable } from "../../model/table.ts";
 import type { WireError } from "../../retry/intent.ts";
 import type { Plan, PlanStep } from "../definition/plan.ts";
-import { type Draft, fault, tooLarge } from "./run-draft.ts";
+import { type Draft, fault, type Readable, tooLarge } from "./run-draft.ts";
 
 /** Ends a step of any kind and applies the consequences for the run. */
 export function settleStep(
@@ -109,10 +109,10 @@ export function concludeRun(draft: Draft): void {
   if (!draft.canRead()) return;
   const output = outputOf(draft);
   if (output.kind === "bad") {
-    conclude(draft, "FAILED", fault("ExpressionFailed", `the run's \`output\`: ${output.problem}`));
+    conclude(draft, "FAILED", output.error);
     return;
   }
-  const kept = output.kind === "ok" ? draft.store(output.value, `res:${run.id}`) : null;
+  const kept = draft.store(output.value);
   draft.set({ output: kept });
   if (kept) conclude(draft, "SUCCEEDED", null);
   else conclude(draft, "FAILED", tooLarge("the run's output"));
@@ -130,16 +130,19 @@ function lastLine(draft: Draft): number {
 }
 
 /** The definition's `output`, else the outputs of the last steps. Outputs of `for_each` children are not included. */
-function outputOf(draft: Draft) {
+function outputOf(draft: Draft): Readable<unknown> {
   const { plan } = draft;
-  if (plan.output) return plan.output.render(draft.scope(null, plan.output.refs));
+  if (plan.output) {
+    const rendered = plan.output.render(draft.scope(null, plan.output.refs));
+    if (rendered.kind === "ok") return rendered;
+    return { kind: "bad", error: fault("ExpressionFailed", `the run's \`output\`: ${rendered.problem}`) };
+  }
   const last = plan.order.filter((id) => {
     const step = plan.steps.get(id);
     const { state, output } = draft.step(id) ?? {};
     return step && isLast(plan, step) && state === "SUCCEEDED" && output && output.kind !== "children";
   });
-  const outputs = draft.outputsOf(last);
-  return outputs ? ({ kind: "ok", value: outputs } as const) : ({ kind: "too_large" } as const);
+  return draft.outputsOf(last, "the run's output");
 }
 
 /** No step follows it. Branches belong to their step, and a handler replaces its step. */

@@ -52,7 +52,7 @@ function completeInline(draft: Draft, step: PlanStep, input: unknown, cause: num
     return;
   }
   if (arm !== undefined) draft.addLine("arm_chosen", { stepId: step.id, why: arm, cause: line });
-  const output = draft.store(value, outputKey(draft, step));
+  const output = draft.store(value);
   if (output) settleStep(draft, step, "SUCCEEDED", { output, arm });
   else settleStep(draft, step, "FAILED", { error: tooLarge("the output") });
 }
@@ -93,7 +93,8 @@ function rawInputOf(draft: Draft, step: PlanStep, child: Child): Evaluated {
   if (step.input) return step.input.render(draft.scope(step, step.input.refs, child));
   if (child) return { kind: "ok", value: child.item };
   const needsInput = step.act.type === "worker" || step.act.type === "subworkflow" || step.act.type === "transform";
-  return { kind: "ok", value: needsInput ? draft.valueOf(draft.run.input, "") : null };
+  const input = needsInput ? draft.valueOf(draft.run.input, "") : ({ kind: "ok", value: null } as const);
+  return input.kind === "ok" ? input : { kind: "bad", problem: input.error.message };
 }
 
 type Done =
@@ -241,8 +242,6 @@ function renderText(
   const rendered = template.render(draft.scope(step, template.refs, child));
   return rendered.kind === "bad" ? rendered : { kind: "ok", value: asText(rendered.value).slice(0, REASON_LENGTH_MAX) };
 }
-
-export const outputKey = (draft: Draft, step: PlanStep): string => `res:${stepJobId(draft.run.id, step.id, null)}`;
 
 const asText = (value: unknown): string => (typeof value === "string" ? value : (JSON.stringify(value) ?? "null"));
 

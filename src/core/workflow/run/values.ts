@@ -66,6 +66,7 @@ export class Values {
   #get(loaded: Loaded | null, key: string, what: MissingValue): unknown {
     if (this.#own.bytes >= READ_BYTES_MAX && !this.#own.has(key)) throw new TooMuch("the data read here");
     if (!loaded) throw new Missing(what);
+    if (loaded.problem !== undefined) throw new PayloadLost(loaded.problem);
     this.#own.add(key, loaded.bytes);
     this.#all.add(key, loaded.bytes);
     return loaded.value;
@@ -79,6 +80,8 @@ export interface Loaded<T = unknown> {
   readonly value: T;
   /** Stored size. */
   readonly bytes: number;
+  /** The stored value is missing or damaged. */
+  readonly problem?: string;
 }
 
 class ReadUsage {
@@ -96,15 +99,12 @@ class ReadUsage {
   }
 }
 
-/**
- * Sets a property for an expression. A value above the read limit becomes a getter that throws, so that only
- * expressions that read it fail.
- */
+/** Sets a property for an expression. An unreadable value becomes a getter that throws: only its readers fail. */
 export function setLazily(target: Record<string, unknown>, key: string, read: () => unknown): void {
   try {
     target[key] = read();
   } catch (error) {
-    if (!(error instanceof TooMuch)) throw error;
+    if (!(error instanceof Unreadable)) throw error;
     const get = () => {
       throw error;
     };
@@ -112,8 +112,18 @@ export function setLazily(target: Record<string, unknown>, key: string, read: ()
   }
 }
 
+/** A value that this decision cannot read; what needs it fails. */
+export class Unreadable extends Error {
+  override readonly name: string = "Unreadable";
+}
+
+/** The stored value is missing or damaged. */
+export class PayloadLost extends Unreadable {
+  override readonly name = "PayloadLost";
+}
+
 /** The values read together exceed what a process should hold at once. */
-export class TooMuch extends Error {
+export class TooMuch extends Unreadable {
   override readonly name = "TooMuch";
 
   constructor(what: string) {

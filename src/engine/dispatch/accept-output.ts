@@ -1,0 +1,132 @@
+import type { Job, Payload } from "../../core/model/job.ts";
+import { bytesOf } from "../../core/workflow/run/run-draft.ts";
+import type { JobResult } from "../../protocol/packet.ts";
+import { attemptOutputKey, keyIn, outputKey, ownKeyIn } from "../../protocol/pointer.ts";
+import type { Needs } from "../engine.ts";
+import {
+  keptUntilMs,
+  ownedByJob,
+  type Place,
+  storeBytes,
+  storeValue,
+  type TooLarge,
+  tooLargeText,
+} from "../payloads.ts";
+
+/**
+ * The output of a finished attempt.
+ *
+ * 1. A worker may point only at its own job's result. The bytes are copied once, with their digest; the worker's key is
+ *    not read again.
+ * 2. A refused output ends the job as FAILED: the work was done, so it is not repeated.
+ */
+export type AcceptedOutput =
+  | { readonly kind: "accepted"; readonly output: Payload | null }
+  | { readonly kind: "refused"; readonly why: string };
+
+/** Deletes the key of one attempt's output, which only this result names. Other keys expire. */
+export function discardOutput(engine: Needs<"world" | "tasks">, { jobId, resultPtr = "" }: JobResult): void {
+  const key = ownKeyIn(resultPtr, "res", jobId);
+  if (!key?.startsWith(attemptOutputKey(jobId, ""))) return;
+  engine.tasks.track(engine.world.blobs.delete(key).catch(() => undefined));
+}
+
+/** The output that a worker reports on the bus. */
+export function acceptResult(
+  engine: Needs<"world" | "settings">,
+  job: Job,
+  result: JobResult,
+): AcceptedOutput | Promise<AcceptedOutput> {
+  if (result.status !== "succeeded") return NONE;
+  if (result.artifactPtrs?.length && artifactBytesMaxOf(job) !== null) return acceptArtifacts(engine, job, result);
+  return acceptOutput(engine, job, result, 0);
+}
+
+/** Artifacts are measured as far as they resolve: those that the worker stored under the job's own names. */
+async function acceptArtifacts(
+  engine: Needs<"world" | "settings">,
+  job: Job,
+  result: JobResult,
+): Promise<AcceptedOutput> {
+  let bytes = 0;
+  for (const pointer of new Set(result.artifactPtrs)) {
+    const key = pointer === result.resultPtr ? null : ownKeyIn(pointer, "res", job.id);
+    bytes += (key === null ? null : await engine.world.blobs.get(key))?.length ?? 0;
+    const why = sizeProblem(job, bytes);
+    if (why !== null) return refused(why);
+  }
+  return acceptOutput(engine, job, result, bytes);
+}
+
+/** `artifactBytes` count towards the limit of the policy. */
+function acceptOutput(
+  engine: Needs<"world" | "settings">,
+  job: Job,
+  result: JobResult,
+  artifactBytes: number,
+): AcceptedOutput | Promise<AcceptedOutput> {
+  if (result.output !== undefined) {
+    const why = inlineProblem(job, result.output, artifactBytes);
+    return why === null ? { kind: "accepted", output: { kind: "inline", value: result.output } } : refused(why);
+  }
+  return result.resultPtr ? copyOutput(engine, job, result.resultPtr, artifactBytes) : NONE;
+}
+
+/** The output that a worker sends over HTTP. */
+export async function acceptValue(
+  engine: Needs<"world" | "settings">,
+  job: Job,
+  value: unknown,
+): Promise<AcceptedOutput> {
+  const why = inlineProblem(job, value, 0);
+  if (why !== null) return refused(why);
+  return stored(await storeValue(engine, value, () => outputPlace(engine, job)));
+}
+
+async function copyOutput(
+  engine: Needs<"world" | "settings">,
+  job: Job,
+  pointer: string,
+  artifactBytes: number,
+): Promise<AcceptedOutput> {
+  const key = ownKeyIn(pointer, "res", job.id);
+  if (key === null) {
+    const name = outputKey(job.id);
+    return refused(`\`${keyIn(pointer).slice(0, NAME_LENGTH_MAX)}\` is not a result of this job; use \`${name}\``);
+  }
+  const bytes = await engine.world.blobs.get(key);
+  if (bytes === null) return refused(`there is no value at \`${key}\`; store it before the result is published`);
+  const why = sizeProblem(job, artifactBytes + bytes.length);
+  return why === null ? stored(await storeBytes(engine, bytes, () => outputPlace(engine, job))) : refused(why);
+}
+
+const stored = (kept: Payload | TooLarge): AcceptedOutput =>
+  kept.kind === "too_large" ? refused(tooLargeText("result", kept)) : { kind: "accepted", output: kept };
+
+const refused = (why: string): AcceptedOutput => ({ kind: "refused", why: `result refused: ${why}` });
+
+/** Measured only if the policy limits the size. */
+function inlineProblem(job: Job, value: unknown, artifactBytes: number): string | null {
+  if (artifactBytesMaxOf(job) === null) return null;
+  return sizeProblem(job, artifactBytes + bytesOf(JSON.stringify(value ?? null)));
+}
+
+function sizeProblem(job: Job, bytes: number): string | null {
+  const max = artifactBytesMaxOf(job);
+  if (max === null || bytes <= max) return null;
+  return `it has ${bytes} bytes; \`max_artifact_bytes\` of rule \`${job.safety?.ruleId}\` is ${max}`;
+}
+
+const artifactBytesMaxOf = ({ safety }: Job): number | null => safety?.constraints?.budgets?.maxArtifactBytes ?? null;
+
+/** The output of a step is kept as long as its run, which may be read or rerun after the job ended. */
+async function outputPlace(engine: Needs<"world" | "settings">, job: Job): Promise<Place> {
+  const { job: limits, retention } = engine.settings.current;
+  const untilMs = job.step
+    ? await keptUntilMs(engine, job.step.runId)
+    : engine.world.clock.now() + limits.deadlineMs + retention.jobsMs;
+  return { owner: ownedByJob(job), untilMs };
+}
+
+const NONE: AcceptedOutput = { kind: "accepted", output: null };
+const NAME_LENGTH_MAX = 100;
