@@ -1,6 +1,6 @@
 import type { Submission } from "../core/jobs/submission.ts";
 import { checkSubmission } from "../core/jobs/submission.ts";
-import { type Job, STEP_LABELS } from "../core/model/job.ts";
+import { type Job, type JobState, STEP_LABELS } from "../core/model/job.ts";
 import type { Writable } from "../core/model/table.ts";
 import { permanent } from "../core/retry/intent.ts";
 import type { Message } from "../ports/bus.ts";
@@ -24,6 +24,7 @@ export function submitMessage(sender: string, job: Job): Message {
       jobId: job.id,
       topic: job.topic,
       tenantId: job.org,
+      announces: true,
     }),
   };
 }
@@ -95,21 +96,31 @@ function metadataOf(job: Job): JobMetadata {
   };
 }
 
-/** Announces a job's dead letter. */
-export function deadLetterMessage(sender: string, job: Job): Message {
+/** Tells subscribers of `sys.job.dlq` that a job ended without success; null for any other job. */
+export function failureMessage(sender: string, job: Job): Message | null {
+  const status = FAILURES[job.state];
+  if (status === undefined) return null;
+  const code = job.resultDetails?.errorCodeEnum ?? (status === "failed" ? undefined : status);
   return {
     id: deadLetterIdOf(job),
     subject: DLQ,
     packet: packet(sender, job.traceId, job.updatedMs, {
       kind: "job_result",
       jobId: job.id,
-      status: job.state === "TIMEOUT" ? "timeout" : "failed",
+      status,
       workerId: job.workerId ?? sender,
-      errorCode: job.error?.name ?? "Error",
+      errorCode: job.resultDetails?.errorCode ?? job.error?.name ?? "Error",
       errorMessage: job.error?.message ?? job.state,
+      ...(code === undefined ? {} : { errorCodeEnum: code }),
     }),
   };
 }
+
+const FAILURES: Readonly<Partial<Record<JobState, "failed" | "timeout" | "denied">>> = {
+  FAILED: "failed",
+  TIMEOUT: "timeout",
+  DENIED: "denied",
+};
 
 /**
  * Contains the update time: a redriven job may end again in the same attempt, and the broker must not drop that message
@@ -127,9 +138,9 @@ export function resultIn(packet: Packet): JobResult {
   throw permanent(new Error(`expected a job_result, got a ${packet.body.kind}`));
 }
 
-/** Whether the packet contains a job submitted on the bus, rather than the announcement of a stored one. */
-export const carriesJob = (request: JobRequest): boolean =>
-  request.input !== undefined || request.contextPtr !== undefined;
+/** The sender of a packet as the name of an actor. */
+export const busClientOf = ({ senderId }: Packet): string =>
+  `bus:${senderId}`.replace(/[^A-Za-z0-9_.:@-]/g, "_").slice(0, 256);
 
 /** A submission on the bus. */
 export function submissionIn(packet: Packet, request: JobRequest): Submission {
@@ -147,14 +158,15 @@ export function submissionIn(packet: Packet, request: JobRequest): Submission {
     actorId: request.meta?.actorId || request.principalId || undefined,
     actorType: request.meta?.actorType,
     packId: request.meta?.packId || undefined,
-    submittedBy: packet.senderId
-      ? `bus:${packet.senderId}`.replace(/[^A-Za-z0-9_.:@-]/g, "_").slice(0, 256)
-      : undefined,
+    submittedBy: packet.senderId ? busClientOf(packet) : undefined,
     traceparent: packet.traceparent,
     idempotencyKey: request.meta?.idempotencyKey || undefined,
     traceId: packet.traceId || undefined,
     details: request,
   });
   if (checked.kind === "ok") return checked.submission;
-  throw permanent(new Error(`bad job request: ${checked.problems.join("; ")}`));
+  throw refused("INVALID_INPUT", `bad job request: ${checked.problems.join("; ")}`);
 }
+
+/** A permanent error with a code of the wire protocol, which the sender of the packet is told. */
+export const refused = (code: string, message: string): Error => Object.assign(permanent(new Error(message)), { code });

@@ -1,5 +1,12 @@
 import { ENGINE_GROUP, RESULT, SCHEDULER_GROUP, SUBMIT } from "../protocol/subjects.ts";
-import { deliverTo, handleResult, handleSubmission, type MessageHandler, retryKeyOf } from "./delivery/index.ts";
+import {
+  deliverTo,
+  handleResult,
+  handleSubmission,
+  type MessageHandler,
+  retryKeyOf,
+  watchCancels,
+} from "./delivery/index.ts";
 import type { Engine } from "./engine.ts";
 import { type DutyStatus, Sweeper } from "./maintenance/index.ts";
 import { watchSafety } from "./safety/index.ts";
@@ -12,6 +19,7 @@ export async function startControl(engine: Engine): Promise<Control> {
   const stops = await Promise.all([
     bus.consume(SUBMIT, SCHEDULER_GROUP, deliverTo(engine, submissions(engine))),
     bus.consume(RESULT, ENGINE_GROUP, deliverTo(engine, results(engine))),
+    watchCancels(engine),
     watchWorkers(engine),
     watchSafety(engine),
   ]);

@@ -1,6 +1,6 @@
 import type { Settlement } from "../core/retry/bus-action.ts";
 import type { Packet } from "../protocol/packet.ts";
-import type { SignatureCode } from "../protocol/signature.ts";
+import type { RefusalCode } from "../protocol/signature.ts";
 
 /**
  * Messaging between processes, in three delivery modes.
@@ -12,8 +12,8 @@ import type { SignatureCode } from "../protocol/signature.ts";
  *    ack deadline while the handler runs; it redelivers `ackWaitMs` after the holder's process has died.
  * 3. The bus applies the handler's settlement exactly: `ack` and `term` end the message, `nak` redelivers it, `nakDelay`
  *    redelivers it after the delay. A handler that throws settles as `nakDelay` of one second.
- * 4. A message that cannot be decoded is delivered as `undecodable`, a packet that fails signature verification as
- *    `refused`, both with the raw bytes. The bus drops neither.
+ * 4. A message that cannot be decoded is delivered as `undecodable`, a packet that fails signature verification or has
+ *    another protocol version as `refused`, both with the raw bytes. The bus drops neither.
  * 5. At most `inFlightMax` deliveries of one `consume` call are unsettled at a time.
  *
  * Broadcast (`broadcast`, `subscribe`): at most once to every subscriber that is connected. Packets that fail
@@ -61,7 +61,7 @@ export interface Delivery {
 export type Content =
   | { readonly kind: "packet"; readonly packet: Packet }
   | { readonly kind: "undecodable"; readonly bytes: Uint8Array; readonly error: string }
-  | { readonly kind: "refused"; readonly bytes: Uint8Array; readonly code: SignatureCode; readonly error: string };
+  | { readonly kind: "refused"; readonly bytes: Uint8Array; readonly code: RefusalCode; readonly error: string };
 
 export type Handler = (delivery: Delivery) => Promise<Settlement>;
 

@@ -49,6 +49,9 @@ export function decodePacket(bytes: Uint8Array): Packet {
     createdAtMs: (message.createdAt as number | undefined) ?? 0,
     body: bodyOf(message),
   };
+  const version = message.protocolVersion;
+  // Some senders leave the version out.
+  if (version !== undefined && version !== PROTOCOL_VERSION && version !== 0) packet.otherVersion = version as number;
   if (message.traceparent !== undefined) packet.traceparent = message.traceparent as string;
   if (message.unknown !== undefined) packet.unknown = message.unknown;
   return packet;
@@ -113,6 +116,7 @@ const NAMED = {
     "input",
     "deadline_ms",
     "constraints",
+    "announces",
   ],
   JobMetadata: [
     "tenant_id",
@@ -154,8 +158,8 @@ const NAMED = {
     "topics",
     "is_leaving",
   ],
-  Handshake: ["component_id", "role", "ready_topics", "sdk_version", "capabilities"],
-  SystemAlert: ["level", "message", "component", "code", "details"],
+  Handshake: ["component_id", "role", "supported_versions", "ready_topics", "sdk_version", "capabilities"],
+  SystemAlert: ["level", "message", "component", "code", "severity", "error_code_enum", "source_component", "details"],
 } as const;
 
 const codec = compile(CAP, "BusPacket", PACKET_BYTES_MAX, { named: NAMED, isCanonical: true });

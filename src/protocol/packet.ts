@@ -14,6 +14,8 @@ export interface Packet {
   readonly senderId: string;
   readonly createdAtMs: number;
   readonly body: PacketBody;
+  /** A protocol version other than 1, of a received packet. Buses refuse such packets. */
+  readonly otherVersion?: number;
   /** Extension: W3C trace context of the submitter. Also sent as a header for third-party workers. */
   readonly traceparent?: string;
   readonly unknown?: Uint8Array;
@@ -70,6 +72,8 @@ export interface JobRequest {
   readonly deadlineMs?: number;
   /** Extension: policy constraints, in snake case. */
   readonly constraints?: unknown;
+  /** Extension: announces a job of the store to the schedulers, instead of submitting one. */
+  readonly announces?: boolean;
   readonly unknown?: Uint8Array;
 }
 
@@ -192,6 +196,8 @@ export type ComponentRole = "gateway" | "scheduler" | "worker" | "orchestrator" 
 export interface Handshake {
   readonly componentId: string;
   readonly role: ComponentRole;
+  /** Protocol versions; empty or absent means 1. */
+  readonly supportedVersions?: readonly number[];
   readonly readyTopics?: readonly string[];
   readonly sdkVersion?: string;
   /** For example `direct`: the worker also serves a subject of its own. */
@@ -204,6 +210,9 @@ export interface SystemAlert {
   readonly message: string;
   readonly component?: string;
   readonly code?: string;
+  readonly severity?: "info" | "warning" | "error" | "critical";
+  readonly errorCodeEnum?: ErrorCode;
+  readonly sourceComponent?: string;
   readonly details?: Readonly<Record<string, string>>;
   readonly unknown?: Uint8Array;
 }

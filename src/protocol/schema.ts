@@ -105,6 +105,7 @@ const JOB_REQUEST = [
   json("input", EXTENSIONS_FROM + 1),
   int64("deadline_ms", EXTENSIONS_FROM + 2),
   json("constraints", EXTENSIONS_FROM + 3),
+  bool("announces", EXTENSIONS_FROM + 4),
 ];
 
 const JOB_RESULT = [

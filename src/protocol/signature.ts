@@ -57,17 +57,31 @@ export function withSignature(bytes: Uint8Array, signature: Uint8Array): Uint8Ar
   return Buffer.concat([bytes, Uint8Array.of((SIGNATURE_FIELD << 3) | 2, signature.length), signature]);
 }
 
-/** Error codes 104 and 103 of the wire protocol. */
+/** Error codes 104, 103 and 100 of the wire protocol. */
 export type SignatureCode = "SIGNATURE_MISSING" | "SIGNATURE_INVALID";
+export type RefusalCode = SignatureCode | "VERSION_MISMATCH";
 
-/** The packet was decoded but its signature was not accepted. */
-export class SignatureError extends Error {
-  override readonly name = "SignatureError";
-  readonly code: SignatureCode;
+/** The packet was decoded but is not accepted. */
+export class RefusedPacketError extends Error {
+  readonly code: RefusalCode;
 
-  constructor(code: SignatureCode, message: string) {
+  constructor(code: RefusalCode, message: string) {
     super(message);
     this.code = code;
+  }
+}
+
+/** The signature was not accepted. */
+export class SignatureError extends RefusedPacketError {
+  override readonly name = "SignatureError";
+}
+
+/** The packet has another protocol version. */
+export class VersionError extends RefusedPacketError {
+  override readonly name = "VersionError";
+
+  constructor(version: number) {
+    super("VERSION_MISMATCH", `protocol version ${version} is not supported: send packets of version 1`);
   }
 }
 

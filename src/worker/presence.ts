@@ -1,5 +1,6 @@
 import type { Stop } from "../ports/bus.ts";
 import type { Cancel } from "../ports/clock.ts";
+import { PROTOCOL_VERSION } from "../protocol/codec.ts";
 import type { PacketBody } from "../protocol/packet.ts";
 import { HANDSHAKE, HEARTBEAT } from "../protocol/subjects.ts";
 import type { WorkerOptions, WorkerWorld } from "./worker.ts";
@@ -43,6 +44,7 @@ export function announce(
     kind: "handshake",
     componentId: id,
     role: "worker",
+    supportedVersions: [PROTOCOL_VERSION],
     readyTopics: topics,
     capabilities: Object.fromEntries(allCapabilities.map((name) => [name, true])),
   });

@@ -140,6 +140,7 @@ describe("a packet signed by a third party", () => {
     const { engine } = await harness.control("c1");
     const submits: MessageHandler = { ...NOOP_HANDLER, handle: (packet) => handleSubmission(engine, packet) };
     const signed = ann.sign(submitBytes("ann", "signed", "acme"));
+    await harness.run(engine.world.blobs.put("ctx:signed", new TextEncoder().encode("1"), Number.MAX_SAFE_INTEGER));
     expect(await once(harness, engine, deliveredContent(signed, "ann"), submits, SUBMIT)).toEqual({ kind: "ack" });
     expect(await harness.job("signed")).toMatchObject({ org: "acme", submittedBy: "bus:ann" });
     const unsigned = submitBytes("ann", "unsigned", "acme");

@@ -103,7 +103,7 @@ test("dead-letters an unsigned submit for another tenant", async () => {
   const { body } = await api.until("/dlq", (answer) => answer.body.items.length > 0);
   expect(body.items[0]).toMatchObject({ source: "message", subject: SUBMIT, reason: "permanent" });
   expect(body.items[0].error.message).toContain(
-    "an unsigned packet may not submit for tenant `acme`; submit over HTTP with an API key of the tenant",
+    "an unsigned packet may not act for tenant `acme`; submit over HTTP with an API key of the tenant",
   );
   const acme = api.with({ "x-tenant-id": "acme" });
   expect((await acme.get("/jobs/stolen")).status).toBe(404);

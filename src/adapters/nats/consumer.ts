@@ -2,7 +2,7 @@ import type { Settlement } from "../../core/retry/bus-action.ts";
 import type { Content, Handler, Stop } from "../../ports/bus.ts";
 import type { Log } from "../../ports/log.ts";
 import type { FrameItem } from "../../protocol/frame.ts";
-import { SignatureError } from "../../protocol/signature.ts";
+import { RefusedPacketError } from "../../protocol/signature.ts";
 import type { PacketCodec } from "../packet-codec.ts";
 import type { NatsLink } from "./connection.ts";
 import { describeError } from "./errors.ts";
@@ -267,7 +267,7 @@ function contentOf({ bytes, traceparent }: Arrived, { codec, subject }: Consumer
   try {
     return { kind: "packet", packet: withTraceHeader(codec.decode(bytes, subject, isFirst), traceparent) };
   } catch (error) {
-    if (error instanceof SignatureError) return { kind: "refused", bytes, code: error.code, error: error.message };
+    if (error instanceof RefusedPacketError) return { kind: "refused", bytes, code: error.code, error: error.message };
     return { kind: "undecodable", bytes, error: describeError(error) };
   }
 }

@@ -11,10 +11,10 @@ import { type KeyObject, sign, verify } from "node:crypto";
 import type { SignatureMode } from "../../config/build.ts";
 import type { Log } from "../../ports/log.ts";
 import type { Metrics } from "../../ports/metrics.ts";
-import { decodePacket, encodePacket } from "../../protocol/codec.ts";
+import { encodePacket } from "../../protocol/codec.ts";
 import type { Packet } from "../../protocol/packet.ts";
 import { cutSignature, type SignatureCode, SignatureError, withSignature } from "../../protocol/signature.ts";
-import type { PacketCodec } from "../packet-codec.ts";
+import { decodeSupported, type PacketCodec } from "../packet-codec.ts";
 
 export interface SignatureOptions {
   readonly mode: SignatureMode;
@@ -45,7 +45,7 @@ export class SignedCodec implements PacketCodec {
   }
 
   decode(bytes: Uint8Array, subject: string, isFirst: boolean): Packet {
-    const packet = decodePacket(bytes);
+    const packet = decodeSupported(bytes);
     const verdict = this.#options.mode === "off" ? NOT_VERIFIED : this.#verify(packet, bytes);
     if (verdict.kind === "signed") return { ...packet, origin: { kind: "arrived", bytes, signedBy: verdict.by } };
     if (isFirst) this.#recordFailure(packet, subject, verdict);

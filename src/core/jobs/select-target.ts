@@ -11,6 +11,8 @@ import { chooseDelay, type DecisionContext, waitFor } from "./transitions.ts";
  *    wait.
  * 4. A job whose requirements no known worker of the topic meets waits for one that does.
  * 5. Workers of other tenants are ignored.
+ * 6. A worker that supports other protocol versions only gets no job. Like draining workers, it is reachable through the
+ *    topic's subject, so jobs are sent directly to other workers or wait.
  */
 export interface Candidate {
   readonly id: string;
@@ -20,6 +22,7 @@ export interface Candidate {
   readonly org: string | null;
   readonly capabilities: ReadonlySet<string>;
   readonly isDirect: boolean;
+  readonly isUnsupported: boolean;
   readonly load: number;
   readonly loadMax: number;
 }
@@ -51,9 +54,10 @@ export type DispatchTarget =
 export function selectTarget(work: Work, workers: readonly Candidate[], pools: PoolsOfTopic): DispatchTarget {
   const { requires, org } = work;
   let best: Candidate | null = null;
-  let [isAlone, hasOthers, hasComing, hasDrained] = [true, false, false, false];
+  let [isAlone, hasOthers, hasComing, hasDrained, hasUnsupported] = [true, false, false, false, false];
   for (const worker of workers) {
-    if (!servesTenant(worker, org)) continue;
+    if (worker.isUnsupported) hasUnsupported = true;
+    if (worker.isUnsupported || !servesTenant(worker, org)) continue;
     isAlone = false;
     if (worker.pool !== null && pools.draining.has(worker.pool)) {
       hasDrained = true;
@@ -65,11 +69,11 @@ export function selectTarget(work: Work, workers: readonly Candidate[], pools: P
     else if (best === null || isLessLoaded(worker, best)) best = worker;
   }
   // At capacity, while other workers are reachable only through the topic: let the queue group choose.
-  const isBetterLeft = best !== null && hasOthers && !hasDrained && best.load >= best.loadMax;
+  const isBetterLeft = best !== null && hasOthers && !hasDrained && !hasUnsupported && best.load >= best.loadMax;
   if (best !== null && !isBetterLeft) {
     return { kind: "direct", workerId: best.id, takesInline: best.capabilities.has("inline") };
   }
-  const drained = drainReason(hasDrained, pools);
+  const drained = hasUnsupported ? UNSUPPORTED_WORKER : drainReason(hasDrained, pools);
   if (drained !== null) {
     if (hasComing) return FOR_LEASE;
     const isForAll = !workers.some((worker) => servesTenant(worker, org) && isEligible(worker, pools));
@@ -98,8 +102,11 @@ export function waitForWorker(job: Job, why: string, context: DecisionContext): 
 const TO_TOPIC: DispatchTarget = { kind: "topic" };
 const FOR_LEASE: DispatchTarget = { kind: "lease" };
 
-const isEligible = ({ pool, isDirect, transport }: Candidate, { draining }: PoolsOfTopic): boolean =>
-  (isDirect || transport === "http") && (pool === null || !draining.has(pool));
+/** A worker takes jobs from the topic's queue group that it cannot decode. */
+const UNSUPPORTED_WORKER = "a worker of the topic supports only other protocol versions; update or stop it";
+
+const isEligible = ({ pool, isDirect, transport, isUnsupported }: Candidate, { draining }: PoolsOfTopic): boolean =>
+  !isUnsupported && (isDirect || transport === "http") && (pool === null || !draining.has(pool));
 
 /** Compares relative load; absolute load if a capacity is unknown. */
 function isLessLoaded(one: Candidate, other: Candidate): boolean {

@@ -200,11 +200,11 @@ export function tenantClaimProblem(
   const sender = origin?.kind === "arrived" ? origin.signedBy : null;
   if (sender !== null) {
     if (senders[sender]?.tenants.includes(org)) return null;
-    return `sender \`${sender}\` may not submit for tenant \`${org}\`; add the tenant to \`cap.senders.${sender}.tenants\``;
+    return `sender \`${sender}\` may not act for tenant \`${org}\`; add the tenant to \`cap.senders.${sender}.tenants\``;
   }
   if (unsignedTenants.includes(org)) return null;
   return (
-    `an unsigned packet may not submit for tenant \`${org}\`; submit over HTTP with an API key of the tenant, sign the packet ` +
+    `an unsigned packet may not act for tenant \`${org}\`; submit over HTTP with an API key of the tenant, sign the packet ` +
     "(see `cap.signatures`), or add the tenant to `cap.unsigned_tenants`"
   );
 }

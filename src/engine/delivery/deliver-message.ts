@@ -25,6 +25,7 @@ import type { Packet } from "../../protocol/packet.ts";
 import { decisionContext } from "../context.ts";
 import type { Needs } from "../engine.ts";
 import { originalId, parkMessage, redeliveryId } from "./park-message.ts";
+import { refusalMessage } from "./refusal-message.ts";
 
 /**
  * Adapter between the bus and a message handler: an error that the handler throws becomes one bus action, by its retry
@@ -96,7 +97,8 @@ function unreadable({ attempt }: Delivery, content: Exclude<Content, { kind: "pa
       error: { name: "Undecodable", message: content.error },
     };
   }
-  const error = { name: "SignatureError", code: content.code, message: content.error };
+  const name = content.code === "VERSION_MISMATCH" ? "VersionError" : "SignatureError";
+  const error = { name, code: content.code, message: content.error };
   return { outcome: { kind: "permanent" }, error };
 }
 
@@ -251,7 +253,12 @@ async function writeDeadLetter(
       } as const,
       history: [],
     };
-    const committed = await engine.commit({ org: deadLetter.org, puts: [put(DEAD_LETTERS, id, null, deadLetter)] });
+    const message = await refusalMessage(engine, delivery, error);
+    const committed = await engine.commit({
+      org: deadLetter.org,
+      puts: [put(DEAD_LETTERS, id, null, deadLetter)],
+      ...(message ? { sends: [message] } : {}),
+    });
     if (committed.kind === "committed") engine.world.metrics.add("cordum_dead_letters_total", { reason });
     return true;
   } catch (writeError) {

@@ -1,11 +1,10 @@
 import { DEFAULT_ORG, tenantClaimProblem } from "../../core/jobs/submission.ts";
 import { JOBS } from "../../core/model/job.ts";
-import { permanent } from "../../core/retry/intent.ts";
 import type { Packet } from "../../protocol/packet.ts";
 import { SUBMIT } from "../../protocol/subjects.ts";
 import type { DispatchContext, Needs } from "../engine.ts";
 import { admitJob } from "../intake/index.ts";
-import { carriesJob, requestIn, submissionIn } from "../packets.ts";
+import { refused, requestIn, submissionIn } from "../packets.ts";
 import { checkSafety } from "../safety/index.ts";
 
 /** Handler of `sys.job.submit`: checks an announced job of the store, or admits a job submitted on the bus. */
@@ -14,17 +13,18 @@ export async function handleSubmission(
   packet: Packet,
 ): Promise<void> {
   const request = requestIn(packet);
+  const org = request.tenantId || DEFAULT_ORG;
   const found = await engine.world.store.load(JOBS, request.jobId);
-  if (found && !(carriesJob(request) && found.value.org !== (request.tenantId || DEFAULT_ORG))) {
+  if (found && (request.announces || found.value.org === org)) {
     if (found.value.state === "PENDING" && found.value.wait === null) await checkSafety(engine, found);
     return; // Otherwise a duplicate: the job was processed, or its due time will process it.
   }
-  if (!carriesJob(request)) throw new Error(`job \`${request.jobId}\` was announced but is not in the store`);
-  const refusal = tenantClaimProblem(packet, request.tenantId || DEFAULT_ORG, engine.settings.current);
-  if (refusal !== null) throw permanent(new Error(refusal));
+  if (request.announces) throw new Error(`job \`${request.jobId}\` was announced but is not in the store`);
+  const refusal = tenantClaimProblem(packet, org, engine.settings.current);
+  if (refusal !== null) throw refused("PERMISSION_DENIED", refusal);
   const admitted = await admitJob(engine, submissionIn(packet, request), SUBMIT);
-  if (admitted.kind === "unusable") throw permanent(new Error("job id not available; choose another one"));
+  if (admitted.kind === "unusable") throw refused("DUPLICATE", "job id not available; choose another one");
   if (admitted.kind === "conflict") {
-    throw permanent(new Error(`job \`${request.jobId}\` exists with a different body; use a new id for each job`));
+    throw refused("DUPLICATE", `job \`${request.jobId}\` exists with a different body; use a new id for each job`);
   }
 }

@@ -1,6 +1,7 @@
 import { cancelJob } from "../../core/jobs/lifecycle.ts";
 import { JOBS, type Job, type JobState } from "../../core/model/job.ts";
 import type { Versioned } from "../../ports/store.ts";
+import type { JobCancel } from "../../protocol/packet.ts";
 import { CANCEL } from "../../protocol/subjects.ts";
 import { auditPut } from "../audit/index.ts";
 import { retryOnConflict } from "../commit.ts";
@@ -48,17 +49,25 @@ export function cancelOwnJob(engine: DispatchContext & Needs<"audit">, request: 
  * `job` is the record before its end. Attempts that were counted as lost are notified too: a worker may still run one.
  */
 export function notifyWorkers(engine: Needs<"world">, job: Job, by: string, why: string): void {
-  if (job.attempt === 0) return;
+  // A bus client waits for the end of its job.
+  if (job.attempt === 0 && !job.submittedBy?.startsWith("bus:")) return;
   const { bus, clock, log, name } = engine.world;
+  const requestedBy = by === OWN_NAME ? by : `${OWN_NAME}/${by}`;
   try {
     bus.broadcast(
       CANCEL,
-      packet(name, job.traceId, clock.now(), { kind: "job_cancel", jobId: job.id, reason: why, requestedBy: by }),
+      packet(name, job.traceId, clock.now(), { kind: "job_cancel", jobId: job.id, reason: why, requestedBy }),
     );
   } catch (error) {
     log.write("warn", "cancel_broadcast_failed", { job: job.id, error: String(error) });
   }
 }
+
+/** Whether a cancel is the notice of a control plane process rather than the request of a client. */
+export const isOwnCancel = ({ requestedBy = "" }: JobCancel): boolean =>
+  requestedBy === OWN_NAME || requestedBy.startsWith(`${OWN_NAME}/`);
+
+const OWN_NAME = "cordum";
 
 /** Null also for a job of another tenant. */
 export async function loadTenantJob(

@@ -1,7 +1,7 @@
 /** Backlog, placement, capacity, sending, leases and settling of jobs. */
 export { type AcceptedOutput, acceptResult, discardOutput } from "./accept-output.ts";
 export { backlogTopics, drainAllBacklogs, drainBacklog, sendJob } from "./backlog.ts";
-export { cancelOwnJob, loadTenantJob, notifyWorkers } from "./cancel-job.ts";
+export { cancelOwnJob, isOwnCancel, loadTenantJob, notifyWorkers } from "./cancel-job.ts";
 export { capacityGuards, failOpenGuard, jobLimitOf } from "./capacity-guards.ts";
 export { completeLeased, extendLease, failLeased, type JobLeaseOutcome } from "./job-lease.ts";
 export { LEASE_WAIT_MS_MAX, leaseJobs, releaseJob } from "./lease-jobs.ts";

@@ -3,6 +3,7 @@ import { backlogOfOrg, inFlightOf, isFinal, JOBS, type Job, type JobState, limit
 import { type Guard, type Put, put, type Total, type Versioned } from "../../ports/store.ts";
 import { decisionContext } from "../context.ts";
 import type { DispatchContext, Needs } from "../engine.ts";
+import { failureMessage } from "../packets.ts";
 import { drainBacklog, sendJob } from "./backlog.ts";
 import { capacityGuards, limitOfGuard } from "./capacity-guards.ts";
 import { dispatchBlock } from "./select-target.ts";
@@ -79,11 +80,13 @@ async function commitUndispatched(
   if (before && job.step && isFinal(job.state)) {
     return (await settleJob(engine, before, job, puts, { guards })) ? job.state : "stale";
   }
+  const message = failureMessage(engine.world.name, job);
   const committed = await engine.commit({
     org: job.org,
     puts: [...puts, put(JOBS, job.id, before, job)],
     guards,
     totals,
+    ...(message ? { sends: [message] } : {}),
     watch: [inFlightOf(job.topic)],
   });
   if (committed.kind !== "committed") return "stale";

@@ -16,14 +16,14 @@ export function targetOf(
 
 /** Whether no job of the topic can be dispatched. Checked before jobs are claimed. */
 export function isTopicBlocked(engine: Needs<"world" | "settings" | "registry" | "pools">, topic: string): boolean {
-  if (engine.pools.draining.size === 0) return false;
+  if (engine.pools.draining.size === 0 && !engine.registry.hasUnsupported) return false;
   const target = targetOf(engine, { topic, org: "", requires: [] });
   return target.kind === "lease" || (target.kind === "wait" && target.isForAll);
 }
 
 /**
- * Why a job cannot be dispatched although there is capacity; null if it can. The common case, no required capability
- * and no draining pool, costs no look-up.
+ * Why a job cannot be dispatched although there is capacity; null if it can. The common case, no required capability,
+ * no draining pool and no unsupported worker, costs no look-up.
  */
 export function dispatchBlock(
   engine: Needs<"world" | "settings" | "registry" | "pools" | "safety">,
@@ -32,7 +32,7 @@ export function dispatchBlock(
   if (engine.pools.killOf(job.org)) return { kind: "stays" };
   const unpermitted = engine.safety.grants.block(job);
   if (unpermitted) return unpermitted;
-  if (job.requires.length === 0 && engine.pools.draining.size === 0) return null;
+  if (job.requires.length === 0 && engine.pools.draining.size === 0 && !engine.registry.hasUnsupported) return null;
   const target = targetOf(engine, job);
   switch (target.kind) {
     case "direct":

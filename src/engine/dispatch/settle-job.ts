@@ -5,7 +5,7 @@ import { markSubRunLeft } from "../../core/workflow/run/step-job.ts";
 import { type Guard, type Put, put, type Versioned } from "../../ports/store.ts";
 import { decisionContext } from "../context.ts";
 import type { DispatchContext } from "../engine.ts";
-import { deadLetterMessage } from "../packets.ts";
+import { failureMessage } from "../packets.ts";
 import type { RunPath } from "../runs/index.ts";
 
 /**
@@ -42,12 +42,13 @@ export async function settleJobAlone(
   guards: readonly Guard[],
 ): Promise<boolean> {
   const deadLetter = deadLetterOf(next);
+  const message = failureMessage(engine.world.name, next);
   const puts = [...extraPuts, put(JOBS, found.id, found, markSubRunLeft(next, decisionContext(engine)))];
   const committed = await engine.commit({
     org: next.org,
     puts: deadLetter ? [...puts, put(DEAD_LETTERS, deadLetter.id, null, deadLetter)] : puts,
     guards,
-    sends: deadLetter ? [deadLetterMessage(engine.world.name, next)] : [],
+    sends: message ? [message] : [],
     watch: [backlogOf(next.topic)],
   });
   if (committed.kind !== "committed") return false;

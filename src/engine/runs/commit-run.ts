@@ -18,7 +18,7 @@ import { auditDecisionPuts, decisionLine, recordAudit } from "../audit/index.ts"
 import { decisionContext } from "../context.ts";
 import { capacityGuards, dispatchBlock, drainBacklog, sendJob } from "../dispatch/index.ts";
 import type { DispatchContext, Needs } from "../engine.ts";
-import { deadLetterMessage, submitMessage } from "../packets.ts";
+import { failureMessage, submitMessage } from "../packets.ts";
 import type { RunDecision } from "./decide-run.ts";
 
 /**
@@ -109,7 +109,8 @@ function sendsOf(engine: Needs<"world">, ends: readonly Ended[], made: readonly 
   const { name, safety } = engine.world;
   const sends: Message[] = [];
   for (const job of [...ends.map(({ next }) => next), ...made]) {
-    if (deadLetterOf(job)) sends.push(deadLetterMessage(name, job));
+    const message = failureMessage(name, job);
+    if (message) sends.push(message);
   }
   if (safety.local) return sends;
   // With a remote kernel the job is announced, like any job that waits for its check.

@@ -1,7 +1,8 @@
 import type { Stop } from "../../ports/bus.ts";
 import type { Cancel } from "../../ports/clock.ts";
-import type { Heartbeat, Packet } from "../../protocol/packet.ts";
-import { CHANGED, HANDSHAKE, HEARTBEAT, PROGRESS } from "../../protocol/subjects.ts";
+import { PROTOCOL_VERSION } from "../../protocol/codec.ts";
+import type { Handshake, Heartbeat, Packet } from "../../protocol/packet.ts";
+import { ALERT, CHANGED, HANDSHAKE, HEARTBEAT, PROGRESS } from "../../protocol/subjects.ts";
 import { changeIn } from "../change-broadcast.ts";
 import { recordHeartbeat } from "../dispatch/index.ts";
 import type { DispatchContext } from "../engine.ts";
@@ -21,7 +22,10 @@ export async function watchWorkers(engine: DispatchContext): Promise<Stop> {
   const progress = new ProgressBuffer(engine);
   const stops = await Promise.all([
     bus.subscribe(HEARTBEAT, (packet) => recordHeartbeat(engine, heartbeatIn(packet))),
-    bus.subscribe(HANDSHAKE, (packet) => recordHeartbeat(engine, heartbeatIn(packet))),
+    bus.subscribe(HANDSHAKE, (packet) => {
+      recordHeartbeat(engine, heartbeatIn(packet));
+      alertUnsupported(engine, packet);
+    }),
     bus.subscribe(PROGRESS, (packet) => progress.receive(packet)),
     bus.subscribe(CHANGED, (packet) => {
       if (changeIn(engine, packet) === POOLS_CHANGED) engine.tasks.track(tryRefreshPools(engine));
@@ -43,6 +47,7 @@ function heartbeatIn({ body }: Packet): WorkerHeartbeat | null {
       return {
         id,
         transport: "bus",
+        isUnsupported: isUnsupported(body),
         ...(readyTopics === undefined ? {} : { topics: readyTopics }),
         ...(capabilities === undefined ? {} : { flags: trueIn(capabilities) }),
       };
@@ -53,6 +58,37 @@ function heartbeatIn({ body }: Packet): WorkerHeartbeat | null {
       return null;
   }
 }
+
+const isUnsupported = ({ supportedVersions = [] }: Handshake): boolean =>
+  supportedVersions.length > 0 && !supportedVersions.includes(PROTOCOL_VERSION);
+
+/** Tells subscribers of `sys.alert` why a worker gets no job. */
+function alertUnsupported({ world }: DispatchContext, { body, traceId }: Packet): void {
+  if (body.kind !== "handshake" || !isUnsupported(body)) return;
+  const { bus, clock, log, name } = world;
+  const component = body.componentId.slice(0, NAME_LENGTH_MAX);
+  const versions = (body.supportedVersions ?? []).slice(0, VERSIONS_MAX).join(", ");
+  const message = `${body.role} \`${component}\` supports only protocol versions ${versions}; it gets no jobs: use an SDK of version ${PROTOCOL_VERSION}`;
+  log.write("warn", "component_unsupported", { component, versions });
+  bus.broadcast(ALERT, {
+    traceId,
+    senderId: name,
+    createdAtMs: clock.now(),
+    body: {
+      kind: "alert",
+      level: "ERROR",
+      message,
+      component,
+      code: "VERSION_MISMATCH",
+      severity: "error",
+      errorCodeEnum: "version_mismatch",
+      sourceComponent: name,
+    },
+  });
+}
+
+const NAME_LENGTH_MAX = 128;
+const VERSIONS_MAX = 16;
 
 function heartbeatOf(body: Heartbeat): WorkerHeartbeat {
   const { workerId: id, topics, capabilities, pool, activeJobs, maxParallelJobs, isLeaving, labels } = body;

@@ -14,6 +14,7 @@ export class RegistryEntry implements RegisteredWorker {
   declared: readonly string[] = [];
   isDirect = false;
   isLeaving = false;
+  isUnsupported = false;
   reported = 0;
   loadMax = Number.POSITIVE_INFINITY;
   lastSeenMs = 0;
@@ -41,15 +42,18 @@ export class RegistryEntry implements RegisteredWorker {
     const said = heartbeat.capabilities?.slice(0, CAPABILITIES_MAX) ?? this.declared;
     const pool = heartbeat.pool || this.pool;
     const isLeaving = heartbeat.isLeaving ?? false;
+    const isUnsupported = heartbeat.isUnsupported ?? this.isUnsupported;
     const isSame =
       pool === this.pool &&
       isLeaving === this.isLeaving &&
+      isUnsupported === this.isUnsupported &&
       isEqual(topics, this.topics) &&
       isEqual(flags, this.flags) &&
       isEqual(said, this.declared);
     if (isSame) return false;
     this.pool = pool;
     this.isLeaving = isLeaving;
+    this.isUnsupported = isUnsupported;
     this.topics = topics;
     this.subjects = new Set(topics.map(workSubject));
     this.flags = flags;

@@ -43,6 +43,8 @@ export interface WorkerHeartbeat {
   readonly activeJobs?: number;
   readonly maxParallelJobs?: number;
   readonly isLeaving?: boolean;
+  /** It supports other protocol versions only. */
+  readonly isUnsupported?: boolean;
 }
 
 /** A worker as dispatch sees it. `load` includes jobs sent since the last heartbeat. */
@@ -54,6 +56,7 @@ export interface RegisteredWorker {
   readonly capabilities: ReadonlySet<string>;
   readonly isDirect: boolean;
   readonly isLeaving: boolean;
+  readonly isUnsupported: boolean;
   readonly loadMax: number;
   readonly lastSeenMs: number;
   readonly load: number;
@@ -72,6 +75,8 @@ export class WorkerRegistry {
   /** Jobs without an eligible worker, by subject. */
   readonly #ineligible = new Map<string, Map<string, Work>>();
   #ineligibleCount = 0;
+  /** Keys of workers that support other protocol versions only. */
+  readonly #unsupported = new Set<string>();
   /** Topics and capabilities of pools, for workers that declare none. */
   #poolOf: (pool: string) => PoolFacts = () => NO_POOL;
 
@@ -87,6 +92,8 @@ export class WorkerRegistry {
     if (before === undefined) this.#makeRoom(heartbeat);
     const worker = before ?? new RegistryEntry(heartbeat);
     const isChanged = worker.update(heartbeat, nowMs);
+    if (worker.isUnsupported) this.#unsupported.add(key);
+    else this.#unsupported.delete(key);
     // Keeps the map in order of last contact.
     this.#workers.delete(key);
     this.#workers.set(key, worker);
@@ -94,6 +101,11 @@ export class WorkerRegistry {
     if (!isChanged && before !== undefined) return isBack;
     this.#serving = new Map();
     return (isBack || isChanged) && !worker.isLeaving;
+  }
+
+  /** Whether any worker supports other protocol versions only. */
+  get hasUnsupported(): boolean {
+    return this.#unsupported.size > 0;
   }
 
   /** Capabilities of the worker and its pool. */
@@ -234,6 +246,7 @@ export class WorkerRegistry {
   #forget(key: string, worker: RegistryEntry): void {
     for (const jobId of worker.unanswered.keys()) this.#sent.delete(jobId);
     this.#workers.delete(key);
+    this.#unsupported.delete(key);
     this.#serving = new Map();
     if (worker.transport !== "http") return;
     const own = this.#ofOrg.get(worker.org ?? "");

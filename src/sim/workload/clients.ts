@@ -117,7 +117,8 @@ export class Clients {
         this.#publish({ id, subject: SUBMIT, packet: { ...base, body: { kind: "heartbeat", workerId: "lost" } } });
         return;
       case "phantom": {
-        const body = { kind: "job_request", jobId: `unknown-${id}`, topic: "work.alpha" } as const;
+        const request = { kind: "job_request", jobId: `unknown-${id}`, topic: "work.alpha" } as const;
+        const body = { ...request, announces: true };
         this.#publish({ id, subject: SUBMIT, packet: { ...base, body } });
         return;
       }

@@ -15,13 +15,14 @@ function worker(id: string, facts: Partial<Candidate> & { can?: readonly string[
     org: null,
     capabilities: new Set(can),
     isDirect: true,
+    isUnsupported: false,
     load: 0,
     loadMax: 10,
     ...rest,
   };
 }
 const coming = (id: string, facts: Partial<Candidate> & { can?: readonly string[] } = {}) =>
-  worker(id, { transport: "http", isDirect: false, org: "default", ...facts });
+  worker(id, { transport: "http", isDirect: false, isUnsupported: false, org: "default", ...facts });
 
 describe("target selection", () => {
   test("selects the worker with the lowest relative load", () => {

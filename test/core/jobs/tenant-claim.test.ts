@@ -14,7 +14,7 @@ const signedBy = (id: string | null): Origin => ({ kind: "arrived", bytes: new U
 test("a signed packet may submit for the tenants of its sender only", () => {
   expect(refusal("acme", signedBy("w1"))).toBeNull();
   expect(refusal("default", signedBy("w1"))).toContain("add the tenant to `cap.senders.w1.tenants`");
-  expect(refusal("birch", signedBy("w1"))).toContain("sender `w1` may not submit for tenant `birch`");
+  expect(refusal("birch", signedBy("w1"))).toContain("sender `w1` may not act for tenant `birch`");
 });
 
 test("a removed sender may submit for no tenant", () => {
@@ -24,6 +24,6 @@ test("a removed sender may submit for no tenant", () => {
 test("a bare sender id, our own signature and a stored packet grant no tenant", () => {
   for (const origin of [undefined, signedBy(null), { kind: "kept", base64: "" } as const]) {
     expect(refusal("default", origin)).toBeNull();
-    expect(refusal("acme", origin)).toContain("an unsigned packet may not submit for tenant `acme`");
+    expect(refusal("acme", origin)).toContain("an unsigned packet may not act for tenant `acme`");
   }
 });

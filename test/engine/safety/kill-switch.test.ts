@@ -130,7 +130,7 @@ describe("running jobs", () => {
     });
     expect((await harness.job(foreign)).state).toBe("DISPATCHED");
     await harness.pass(100);
-    expect(cancels).toContain(`${own} ann: killed: it sends money to strangers`);
+    expect(cancels).toContain(`${own} cordum/ann: killed: it sends money to strangers`);
     const leaseRef = { org: "*", jobId: leased?.id ?? "", leaseId: leased?.leaseId ?? "" };
     expect(await harness.run(completeLeased(engine, leaseRef, "done"))).toMatchObject({ kind: "lost" });
   });
