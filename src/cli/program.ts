@@ -18,6 +18,7 @@ import { addJob } from "./commands/job.ts";
 import { addKey } from "./commands/key.ts";
 import { addKill } from "./commands/kill.ts";
 import { addPolicy } from "./commands/policy-commands.ts";
+import { addRepair } from "./commands/repair.ts";
 import type { SimCommandOptions } from "./commands/sim.ts";
 import { addStatus } from "./commands/status.ts";
 import { addWorkers } from "./commands/workers.ts";
@@ -72,6 +73,7 @@ export function buildProgram(context: CommandContext): Command {
   addAudit(program, context);
   addConfig(program, context);
   addBackup(program, context);
+  addRepair(program, context);
   addSim(program, context);
   addLab(program, context);
   addCompletion(program, context);

@@ -59,6 +59,7 @@ test("settings and backups", async () => {
   await transcript.both(["backup", join(dir, "copy"), "--data", join(dir, "none")]);
   const cluster = { env: { CORDUM_NATS_URL: "nats://127.0.0.1", CORDUM_REDIS_URL: "redis://127.0.0.1" } };
   await transcript.run(["backup", join(dir, "copy")], cluster);
+  await transcript.both(["repair", join(dir, "none")]);
   await transcript.run(["completion", "tcsh", "--json"]);
   await expect(transcript.text).toMatchFileSnapshot(golden("files"));
 });

@@ -10,7 +10,7 @@ import { ioFor } from "./run.ts";
 
 const PROMISED = `
 up --data --port --host --nats --redis --role --policy --workflows --config --demo
-status; doctor; config explain; backup; key create|list|revoke
+status; doctor; config explain; backup; repair; key create|list|revoke
 job submit|get|list|cancel|explain; workflow apply|get|list|delete
 run start|get|list|watch|cancel|pause|resume|rerun|timeline|explain
 approval list|approve|reject; dlq list|show|retry|drop; lock list; worker list

@@ -5,14 +5,20 @@ import { replay } from "./commit-executor.ts";
 import {
   DATA_FILE,
   type Database,
-  epochOf,
+  describeDamage,
+  generationOf,
   JOURNAL_FILE,
+  MANIFEST_FILE,
   migrate,
   openFile,
   sqliteModule,
   userVersion,
 } from "./database.ts";
-import { readJournal, syncPath } from "./journal.ts";
+import { syncPath } from "./files.ts";
+import { DamageError } from "./integrity/checksum.ts";
+import { verifyTables } from "./integrity/verify.ts";
+import { readJournal, readJournalFile } from "./journal-file.ts";
+import { Manifest } from "./manifest.ts";
 import { MIGRATIONS } from "./schema.ts";
 import { Tables } from "./storage.ts";
 
@@ -58,10 +64,10 @@ async function copy(dir: string, file: string): Promise<number> {
     checkSchema(source, dir);
     migrate(target, MIGRATIONS, dir);
     target.prepare("attach ? as source").run(join(dir, DATA_FILE));
-    const journalEntries = copyTables(target, dir, () => epochOf(source));
+    const journalEntries = copyTables(target, dir, () => generationOf(source).epoch);
     checkpointEntries(target, journalEntries);
-    const { quick_check } = target.prepare("pragma quick_check").get() as { quick_check: string };
-    if (quick_check !== "ok") throw new Error(`the copy of \`${dir}\` is damaged: ${quick_check}`);
+    const [problem] = verifyTables(target);
+    if (problem !== undefined) throw new DamageError(`copy of \`${dir}\`: ${problem}`);
     return MIGRATIONS.length;
   } finally {
     source.close();
@@ -92,6 +98,8 @@ function copyTables(target: Database, dir: string, currentEpoch: () => number): 
       for (const { name } of tables) {
         target.exec(`delete from main.${name}; insert into main.${name} select * from source.${name}`);
       }
+      // The copy gets a journal and a manifest of its own when it is opened.
+      target.exec("update main.journal set directory = null, sum = null");
       target.exec("commit");
       return entries;
     }
@@ -104,13 +112,24 @@ const TRIES_MAX = 100;
 
 /** Null when a checkpoint ended meanwhile. `currentEpoch` reads outside of the transaction. */
 function readSnapshotJournal(target: Database, dir: string, currentEpoch: () => number): string[] | null {
-  const { epoch } = target.prepare("select epoch from source.journal").get() as { epoch: number };
-  const entries = readJournal(join(dir, JOURNAL_FILE), epoch);
-  return currentEpoch() === epoch ? entries : null;
+  const { epoch, directory } = target.prepare("select epoch, directory from source.journal").get() as {
+    epoch: number;
+    directory: string | null;
+  };
+  if (directory === null) return []; // A backup, or a repaired directory, that was never opened.
+  const file = join(dir, JOURNAL_FILE);
+  const { journal } = Manifest.read(join(dir, MANIFEST_FILE));
+  const read = () => readJournal(readJournalFile(file, directory), epoch, journal);
+  let contents = read();
+  // The read is not atomic: it may have missed entries of one half and seen later ones of the other.
+  if (contents.damage !== null) contents = read();
+  if (currentEpoch() !== epoch) return null;
+  if (contents.damage !== null) throw new DamageError(describeDamage(file, contents.damage));
+  return contents.entries.map(({ text }) => text);
 }
 
 /** Recovery, as after a crash at the time of the snapshot. */
-function checkpointEntries(target: Database, entries: readonly string[]): void {
+export function checkpointEntries(target: Database, entries: readonly string[]): void {
   const { participants } = new Tables(target);
   replay(participants, entries);
   const batch = new WriteBatch();

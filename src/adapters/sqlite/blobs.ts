@@ -2,6 +2,7 @@ import { BLOB_BYTES_MAX, BlobConflict, type Blobs } from "../../ports/blobs.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { Database, Statement } from "./database.ts";
 import type { GroupCommit } from "./group-commit.ts";
+import { bytesSum, checkSum, rowSum } from "./integrity/checksum.ts";
 
 /** Blobs in the data directory. An expired blob is invisible at once; later puts delete it. */
 export class SqliteBlobs implements Blobs {
@@ -46,6 +47,14 @@ export class SqliteBlobs implements Blobs {
 
 const EXPIRED_PER_PUT = 2;
 
+const blobSum = (key: string, bytes: Uint8Array, expiresMs: number): number => rowSum(key, bytesSum(bytes)) + expiresMs;
+
+interface BlobRow {
+  readonly expires_ms: number;
+  readonly bytes: Uint8Array;
+  readonly sum: number | null;
+}
+
 /** The SQL of blobs. Writes run inside the caller's transaction. */
 export class BlobRows {
   readonly #put: Statement;
@@ -54,12 +63,15 @@ export class BlobRows {
   readonly #deleteExpired: Statement;
 
   constructor(db: Database) {
+    const expires = "iif(blobs.expires_ms > ?4, max(blobs.expires_ms, excluded.expires_ms), excluded.expires_ms)";
     this.#put = db.prepare(
-      "insert into blobs (key, expires_ms, bytes) values (?, ?, ?) on conflict (key) do update set bytes = excluded.bytes, " +
-        "expires_ms = iif(blobs.expires_ms > ?4, max(blobs.expires_ms, excluded.expires_ms), excluded.expires_ms) " +
+      "insert into blobs (key, expires_ms, bytes, sum) values (?1, ?2, ?3, ?5) " +
+        `on conflict (key) do update set bytes = excluded.bytes, expires_ms = ${expires}, ` +
+        // The expiry is a term of the sum.
+        `sum = excluded.sum - excluded.expires_ms + ${expires} ` +
         "where blobs.expires_ms <= ?4 or blobs.bytes = excluded.bytes",
     );
-    this.#get = db.prepare("select bytes from blobs where key = ? and expires_ms > ?");
+    this.#get = db.prepare("select expires_ms, bytes, sum from blobs where key = ? and expires_ms > ?");
     this.#delete = db.prepare("delete from blobs where key = ?");
     this.#deleteExpired = db.prepare(
       "delete from blobs where key in (select key from blobs where expires_ms <= ? order by expires_ms limit ?)",
@@ -68,12 +80,15 @@ export class BlobRows {
 
   /** False if the key holds other bytes that have not expired. */
   put(key: string, bytes: Uint8Array, expiresMs: number, nowMs: number): boolean {
-    return Number(this.#put.run(key, expiresMs, bytes, nowMs).changes) > 0;
+    return Number(this.#put.run(key, expiresMs, bytes, nowMs, blobSum(key, bytes, expiresMs)).changes) > 0;
   }
 
   get(key: string, nowMs: number): Uint8Array | null {
-    const row = this.#get.get(key, nowMs) as { bytes: Uint8Array } | undefined;
-    return row ? new Uint8Array(row.bytes) : null;
+    const row = this.#get.get(key, nowMs) as BlobRow | undefined;
+    if (row === undefined) return null;
+    const { expires_ms, bytes, sum } = row;
+    checkSum(sum, () => blobSum(key, bytes, expires_ms), "blob", key);
+    return new Uint8Array(bytes);
   }
 
   delete(key: string): void {

@@ -52,33 +52,35 @@ export const DELETE_ENTRY: RowKind = {
   width: 4,
 };
 export const RECORD: RowKind = {
-  sql: "insert into records (tbl, id, version, value, due_ms, queue, score)",
-  width: 7,
+  sql: "insert into records (tbl, id, version, value, due_ms, queue, score, value_sum, sum)",
+  width: 9,
   // A delta (`record-text.ts`) is appended, once: only if the stored version is older.
   tail:
     "on conflict (tbl, id) do update set value = case when substr(excluded.value, 1, 1) <> char(10) then excluded.value " +
     "when excluded.version > records.version then records.value || excluded.value else records.value end, " +
-    "version = excluded.version, due_ms = excluded.due_ms, queue = excluded.queue, score = excluded.score",
+    "value_sum = case when substr(excluded.value, 1, 1) <> char(10) then excluded.value_sum " +
+    "when excluded.version > records.version then records.value_sum + excluded.value_sum else records.value_sum end, " +
+    "version = excluded.version, due_ms = excluded.due_ms, queue = excluded.queue, score = excluded.score, sum = excluded.sum",
 };
-export const ENTRY: RowKind = { sql: "insert or ignore into lists (tbl, name, score, id)", width: 4, tail: "" };
+export const ENTRY: RowKind = { sql: "insert or ignore into lists (tbl, name, score, id, sum)", width: 5, tail: "" };
 export const FENCE: RowKind = {
-  sql: "insert into fences (tbl, id, fence, at_ms)",
-  width: 4,
-  tail: "on conflict (tbl, id) do update set fence = excluded.fence, at_ms = excluded.at_ms",
+  sql: "insert into fences (tbl, id, fence, at_ms, sum)",
+  width: 5,
+  tail: "on conflict (tbl, id) do update set fence = excluded.fence, at_ms = excluded.at_ms, sum = excluded.sum",
 };
 export const DELETE_MESSAGE: RowKind = { sql: "delete from outbox where id = ?", width: 1 };
 export const MESSAGE: RowKind = {
-  sql: "insert or replace into outbox (id, at_ms, seq, subject, packet)",
-  width: 5,
+  sql: "insert or replace into outbox (id, at_ms, seq, subject, packet, sum)",
+  width: 6,
   tail: "",
 };
 export const COUNTER: RowKind = {
-  sql: "insert into counters (grp, name, value)",
-  width: 3,
-  tail: "on conflict (grp, name) do update set value = excluded.value",
+  sql: "insert into counters (grp, name, value, sum)",
+  width: 4,
+  tail: "on conflict (grp, name) do update set value = excluded.value, sum = excluded.sum",
 };
 export const DELETE_COUNTER: RowKind = { sql: "delete from counters where grp = ? and name = ?", width: 2 };
-export const EPOCH: RowKind = { sql: "update journal set epoch = ?", width: 1 };
+export const EPOCH: RowKind = { sql: "update journal set epoch = ?, directory = ?, sum = ?", width: 3 };
 
 /** Deletions come first: a record may enter a list at a place that another record leaves. */
 const ROW_KINDS: readonly RowKind[] = [

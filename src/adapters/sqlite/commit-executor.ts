@@ -1,5 +1,6 @@
 import { type BatchStatement, BatchWriter, type Checkpointer, EPOCH, WriteBatch } from "./checkpoint.ts";
-import type { Database } from "./database.ts";
+import { type Database, isDamage, sqliteCode } from "./database.ts";
+import { DamageError, rowSum } from "./integrity/checksum.ts";
 import type { Journal } from "./journal.ts";
 import type { JournalStep } from "./rows.ts";
 
@@ -134,6 +135,7 @@ export class CommitExecutor {
       () => {
         this.#checkpointing = null;
         this.#frozen = null;
+        this.#journal.onCheckpoint();
         for (const participant of this.#participants) participant.dropFrozen();
       },
       () => {
@@ -176,6 +178,7 @@ export class CommitExecutor {
   #transact(batch: Batch, isCheckpoint = this.#needsTables(batch)): Failure | null {
     let isInTransaction = false;
     let stage: Failure["stage"] = "commit";
+    const hasWrites = batch.piggybacked.length > 0 || batch.changes.length > 0;
     const begin = () => {
       this.#db.exec("begin");
       isInTransaction = true;
@@ -186,7 +189,7 @@ export class CommitExecutor {
       stage = "call";
       for (const operation of batch.piggybacked) operation.run();
       for (const call of batch.changes) call.result = call.run();
-      if (isInTransaction) this.#writeMemtable();
+      if (isInTransaction) this.#writeMemtable(hasWrites);
       for (const call of batch.reads) call.result = call.run();
       stage = "commit";
       if (!isInTransaction && !this.#appendToJournal()) {
@@ -195,11 +198,11 @@ export class CommitExecutor {
           return JOURNAL_FULL;
         }
         begin();
-        this.#writeMemtable();
+        this.#writeMemtable(hasWrites);
       }
       if (isInTransaction) this.#db.exec("commit");
       for (const participant of this.#participants) participant.onCommit();
-      if (isInTransaction) this.#checkpointDone();
+      if (isInTransaction) this.#checkpointDone(hasWrites);
       return null;
     } catch (error) {
       if (isInTransaction) this.#rollBack();
@@ -231,26 +234,28 @@ export class CommitExecutor {
     return this.#journal.append(pieces);
   }
 
-  #writeMemtable(): void {
-    this.#tables.write(this.#collect(this.#journal.isUsed ? this.#journal.epoch + 1 : null));
+  /** Every transaction that writes stores another epoch, so the manifest can tell whether the tables have it. */
+  #writeMemtable(hasWrites: boolean): void {
+    this.#tables.write(this.#collect(this.#journal.isUsed || hasWrites ? this.#journal.epoch + 1 : null));
   }
 
   #collect(epoch: number | null): readonly BatchStatement[] {
     const batch = new WriteBatch();
     for (const participant of this.#participants) participant.collect(batch);
-    if (epoch !== null) batch.add(EPOCH, epoch);
+    const { directory } = this.#journal;
+    if (epoch !== null) batch.add(EPOCH, epoch, directory, rowSum(epoch, directory));
     return batch.statements();
   }
 
   /** The tables have everything: empties the memtable and the journal. */
-  #checkpointDone(): void {
+  #checkpointDone(hasWrites: boolean): void {
     this.#frozen = null;
     for (const participant of this.#participants) {
       participant.dropFrozen();
       participant.freeze();
       participant.dropFrozen();
     }
-    if (this.#journal.isUsed) this.#journal.reset(this.#journal.epoch + 1);
+    if (this.#journal.isUsed || hasWrites) this.#journal.reset(this.#journal.epoch + 1);
   }
 
   #rollBackMemory(): void {
@@ -348,13 +353,13 @@ function failAll(batch: Batch, failure: Failure): BatchFailure {
 }
 
 function failureOf(stage: Failure["stage"], cause: unknown): Failure {
-  const { errcode, sqliteCode } = cause as { errcode?: number; sqliteCode?: number };
-  const isPassing = stage === "commit" || PASSING_CODES.has((errcode ?? sqliteCode ?? 0) & 0xff);
-  return { stage, isPassing, error: cause instanceof Error ? cause : new Error(String(cause)) };
+  const error = cause instanceof Error ? cause : new Error(String(cause));
+  if (isDamage(cause)) return { stage, isPassing: false, error: new DamageError(`cordum.db: ${error.message}`, cause) };
+  return { stage, isPassing: stage === "commit" || PASSING_CODES.has(sqliteCode(cause)), error };
 }
 
-/** SQLite result codes: busy, locked, no memory, read only, I/O error, corrupt, full, cannot open. */
-const PASSING_CODES: ReadonlySet<number> = new Set([5, 6, 7, 8, 10, 11, 13, 14]);
+/** SQLite result codes: busy, locked, no memory, read only, I/O error, full, cannot open. */
+const PASSING_CODES: ReadonlySet<number> = new Set([5, 6, 7, 8, 10, 13, 14]);
 
 /** Fill of the memtable behind a running checkpoint at which batches wait for it. */
 const FILL_MAX = 4;

@@ -2,6 +2,7 @@ import type { CounterName } from "../../core/model/table.ts";
 import { COUNTER, DELETE_COUNTER, type WriteBatch } from "./checkpoint.ts";
 import type { Participant } from "./commit-executor.ts";
 import type { Database } from "./database.ts";
+import { checkSum, rowSum } from "./integrity/checksum.ts";
 import type { JournalStep } from "./rows.ts";
 
 /**
@@ -21,8 +22,9 @@ export class Counters implements Participant {
   #page = 0;
 
   constructor(db: Database) {
-    const rows = db.prepare("select grp, name, value from counters order by grp, name").all() as CounterRow[];
-    for (const { grp, name, value } of rows) {
+    const rows = db.prepare("select grp, name, value, sum from counters order by grp, name").all() as CounterRow[];
+    for (const { grp, name, value, sum } of rows) {
+      checkSum(sum, () => rowSum(grp, name, value), "counter", `${grp} ${name}`);
       const cell = this.#cell({ group: grp, name });
       cell.value = value;
       cell.committed = value;
@@ -78,7 +80,7 @@ export class Counters implements Participant {
     for (const cell of this.#touched) this.#dirty.add(cell);
     for (const { group, name, value } of this.#dirty) {
       if (value === 0) batch.add(DELETE_COUNTER, group, name);
-      else batch.add(COUNTER, group, name, value);
+      else batch.add(COUNTER, group, name, value, rowSum(group, name, value));
     }
   }
 
@@ -148,4 +150,5 @@ interface CounterRow {
   readonly grp: string;
   readonly name: string;
   readonly value: number;
+  readonly sum: number | null;
 }

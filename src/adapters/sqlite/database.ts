@@ -1,6 +1,11 @@
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { randomBytes } from "node:crypto";
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
-import { Journal, readJournal, syncPath } from "./journal.ts";
+import { syncPath } from "./files.ts";
+import { checkSum, DamageError, rowSum } from "./integrity/checksum.ts";
+import { Journal } from "./journal.ts";
+import { createJournalFile, type JournalDamage, readJournal, readJournal3, readJournalFile } from "./journal-file.ts";
+import { Manifest } from "./manifest.ts";
 import { MIGRATIONS } from "./schema.ts";
 
 /**
@@ -10,6 +15,7 @@ import { MIGRATIONS } from "./schema.ts";
  *    process.
  * 2. SQLite commits survive a power cut: WAL mode with `synchronous = full`.
  * 3. A newer schema is refused before anything is read.
+ * 4. Database, journal and manifest are complete, and at least as new as the manifest says. Anything else is damage.
  */
 export async function openDataDirectory(dir: string): Promise<DataDirectory> {
   const path = resolve(dir);
@@ -18,6 +24,7 @@ export async function openDataDirectory(dir: string): Promise<DataDirectory> {
   const lock = lockDirectory(path, openFile(sqlite, join(path, LOCK_FILE)));
   let db: Database | null = null;
   try {
+    checkFiles(sqlite, path);
     db = openFile(sqlite, join(path, DATA_FILE));
     db.exec(PRAGMAS);
     migrate(db, MIGRATIONS, path);
@@ -25,18 +32,77 @@ export async function openDataDirectory(dir: string): Promise<DataDirectory> {
   } catch (error) {
     db?.close();
     lock.close();
-    throw error;
+    throw damageOf(error, join(path, DATA_FILE));
   }
 }
 
+/**
+ * Compares database and manifest (4). The connection only reads: any other one would create a missing database, and would remove the
+ * damaged WAL when it is closed.
+ */
+function checkFiles(sqlite: SqliteModule, path: string): void {
+  const file = join(path, DATA_FILE);
+  const others = [JOURNAL_FILE, MANIFEST_FILE].filter((name) => existsSync(join(path, name)));
+  const hasData = existsSync(file) && statSync(file).size > 0;
+  if (!hasData && others.length === 0) return;
+  const db = hasData ? openFile(sqlite, file, { readOnly: true }) : null;
+  try {
+    // The database is the first file of a directory, so the others imply it.
+    if (db === null || (userVersion(db) === 0 && isEmpty(db) && others.length > 0)) {
+      throw new DamageError(`\`${file}\` is missing or empty, but ${others.join(" and ")} exists`);
+    }
+    if (userVersion(db) === MIGRATIONS.length) checkGeneration(path, generationOf(db));
+  } finally {
+    db?.close();
+  }
+}
+
+/** What is wrong with the files of a directory, without the tables. */
+export function checkDirectory(sqlite: SqliteModule, path: string): string[] {
+  const file = join(path, DATA_FILE);
+  try {
+    checkFiles(sqlite, path);
+    const db = openFile(sqlite, file, { readOnly: true });
+    try {
+      const { epoch, directory } = generationOf(db);
+      if (userVersion(db) === MIGRATIONS.length && directory !== null) readEntries(path, epoch, directory);
+    } finally {
+      db.close();
+    }
+    return [];
+  } catch (error) {
+    return [(damageOf(error, file) as Error).message];
+  }
+}
+
+function checkGeneration(path: string, { epoch, directory }: Generation): void {
+  const file = join(path, MANIFEST_FILE);
+  if (directory === null && !existsSync(file)) return;
+  const manifest = Manifest.read(file);
+  if (directory !== null && manifest.directory !== directory) {
+    throw new DamageError(`\`${path}\`: ${DATA_FILE} and ${MANIFEST_FILE} belong to different data directories`);
+  }
+  if (epoch < manifest.tables || (directory === null && manifest.tables > 0)) {
+    throw new DamageError(
+      `\`${join(path, DATA_FILE)}\` or \`${DATA_FILE}-wal\` lost commits: the tables end at epoch ${epoch}, ` +
+        `${MANIFEST_FILE} says ${manifest.tables}`,
+    );
+  }
+}
+
+/** An error of SQLite about damaged content does not name its file. */
+export const damageOf = (error: unknown, file: string): unknown =>
+  isDamage(error) ? new DamageError(`\`${file}\`: ${(error as Error).message}`, error) : error;
+
 function directoryOf(path: string, lock: Database, db: Database): DataDirectory {
-  const file = join(path, JOURNAL_FILE);
-  const epoch = epochOf(db);
-  const journalEntries = readJournal(file, epoch);
-  const journal = new Journal(file, epoch + 1);
+  const { epoch, directory } = generationOf(db);
+  const journalEntries = directory === null ? createFiles(path, epoch) : openFiles(path, epoch, directory);
+  const manifest = Manifest.open(join(path, MANIFEST_FILE));
+  const journal = new Journal(join(path, JOURNAL_FILE), epoch + 1, manifest);
   let closed: Promise<void> | null = null;
   const close = async () => {
     await journal.close();
+    manifest.close();
     // The lock is released last: the next process finds the database closed.
     db.close();
     lock.close();
@@ -44,6 +110,7 @@ function directoryOf(path: string, lock: Database, db: Database): DataDirectory 
   return {
     db,
     journal,
+    manifest,
     journalEntries,
     close: () => {
       closed ??= close();
@@ -55,14 +122,64 @@ function directoryOf(path: string, lock: Database, db: Database): DataDirectory 
 export interface DataDirectory {
   readonly db: Database;
   readonly journal: Journal;
+  readonly manifest: Manifest;
   /** Entries that the tables do not have. */
   readonly journalEntries: readonly string[];
   close(): Promise<void>;
 }
 
-/** The oldest epoch of the journal that the tables do not have. */
-export function epochOf(db: Database): number {
-  return (db.prepare("select epoch from journal").get() as { epoch: number }).epoch;
+/**
+ * The tables have no journal yet: a new directory, a backup, or schema 3. The first checkpoint stores the id of the directory in the
+ * tables; until then this is repeated after a crash.
+ */
+function createFiles(path: string, epoch: number): readonly string[] {
+  const [file, older] = [join(path, JOURNAL_FILE), join(path, JOURNAL3_FILE)];
+  if (existsSync(file) && !existsSync(older)) renameSync(file, older);
+  syncPath(path);
+  const id = randomBytes(16).toString("hex");
+  createJournalFile(file, id);
+  Manifest.create(join(path, MANIFEST_FILE), id);
+  return existsSync(older) ? readJournal3(older, epoch) : [];
+}
+
+function openFiles(path: string, epoch: number, id: string): readonly string[] {
+  const entries = readEntries(path, epoch, id);
+  rmSync(join(path, JOURNAL3_FILE), { force: true });
+  return entries;
+}
+
+/** (4) */
+function readEntries(path: string, epoch: number, id: string): readonly string[] {
+  const file = join(path, JOURNAL_FILE);
+  const { journal } = Manifest.read(join(path, MANIFEST_FILE));
+  const { entries, damage } = readJournal(readJournalFile(file, id), epoch, journal);
+  if (damage !== null) throw new DamageError(describeDamage(file, damage));
+  return entries.map(({ text }) => text);
+}
+
+export function describeDamage(file: string, { what, offset, records }: JournalDamage): string {
+  const more = records.length > RECORDS_SHOWN_MAX ? ` and ${records.length - RECORDS_SHOWN_MAX} more` : "";
+  const affected = records.length === 0 ? "" : `; affected: ${records.slice(0, RECORDS_SHOWN_MAX).join(", ")}${more}`;
+  return `\`${file}\` at offset ${offset}: ${what}${affected}`;
+}
+
+const RECORDS_SHOWN_MAX = 10;
+
+export interface Generation {
+  /** The oldest epoch of the journal that the tables do not have. */
+  readonly epoch: number;
+  /** Id of the directory. */
+  readonly directory: string | null;
+}
+
+export function generationOf(db: Database): Generation {
+  const { epoch, directory, sum } = db.prepare("select epoch, directory, sum from journal").get() as {
+    epoch: number;
+    directory: string | null;
+    sum: number | null;
+  };
+  checkSum(sum, () => rowSum(epoch, directory), "journal", "epoch");
+  return { epoch, directory };
 }
 
 /** The common subset of `node:sqlite` and `@photostructure/sqlite`. */
@@ -107,7 +224,10 @@ export function migrate(db: Database, migrations: readonly string[], path: strin
 
 export const DATA_FILE = "cordum.db";
 export const JOURNAL_FILE = "cordum.journal";
-const LOCK_FILE = "lock.db";
+export const MANIFEST_FILE = "cordum.manifest";
+/** The journal of schema 3, until its entries are in the tables. */
+export const JOURNAL3_FILE = "cordum.journal.3";
+export const LOCK_FILE = "lock.db";
 const HOLDER_FILE = "lock.pid";
 
 /**
@@ -122,10 +242,11 @@ export const PRAGMAS = `
   pragma journal_size_limit = 67108864;
   pragma cache_size = -65536;
   pragma temp_store = memory;
+  pragma cell_size_check = on;
 `;
 
-interface SqliteModule {
-  readonly DatabaseSync: new (path: string) => Database;
+export interface SqliteModule {
+  readonly DatabaseSync: new (path: string, options?: { readonly readOnly?: boolean }) => Database;
 }
 
 export async function sqliteModule(): Promise<SqliteModule> {
@@ -134,22 +255,23 @@ export async function sqliteModule(): Promise<SqliteModule> {
   return builtin ?? ((await import("@photostructure/sqlite")) as unknown as SqliteModule);
 }
 
-export function openFile({ DatabaseSync }: SqliteModule, file: string): Database {
+export function openFile({ DatabaseSync }: SqliteModule, file: string, options: { readOnly?: boolean } = {}): Database {
   try {
-    return new DatabaseSync(file);
+    return new DatabaseSync(file, options);
   } catch (error) {
     throw new Error(`\`${file}\` cannot be opened: ${(error as Error).message}`, { cause: error });
   }
 }
 
 /** The lock is an exclusive transaction on a separate file, open for the lifetime of the process. */
-function lockDirectory(path: string, lock: Database): Database {
+export function lockDirectory(path: string, lock: Database): Database {
   const holderFile = join(path, HOLDER_FILE);
   try {
     lock.exec("pragma busy_timeout = 0");
     lock.exec("begin exclusive");
   } catch (error) {
     lock.close();
+    if (isDamage(error)) throw new Error(`\`${join(path, LOCK_FILE)}\` is damaged: delete it, it holds no data`);
     if (!isBusy(error)) throw error;
     throw new Error(
       `data directory \`${path}\` is in use by process ${readHolder(holderFile)}: ` +
@@ -162,12 +284,17 @@ function lockDirectory(path: string, lock: Database): Database {
   return lock;
 }
 
-function isBusy(error: unknown): boolean {
-  const busy = 5;
-  if (!(error instanceof Error)) return false;
-  const { errcode, sqliteCode } = error as { errcode?: number; sqliteCode?: number };
-  return (errcode ?? sqliteCode) === busy || error.message.includes("database is locked");
+/** The primary result code of an SQLite error, 0 for other errors. */
+export function sqliteCode(error: unknown): number {
+  const { errcode, sqliteCode: code } = error as { errcode?: number; sqliteCode?: number };
+  return (errcode ?? code ?? 0) & 0xff;
 }
+
+/** Corrupt, or not a database. */
+export const isDamage = (error: unknown): boolean => [11, 26].includes(sqliteCode(error));
+
+const isBusy = (error: unknown): boolean =>
+  sqliteCode(error) === 5 || (error as Error).message.includes("database is locked");
 
 function readHolder(file: string): string {
   try {

@@ -1,6 +1,7 @@
 import type { Cancel, Clock } from "../../ports/clock.ts";
 import type { Log } from "../../ports/log.ts";
 import type { BatchFailure, Call, CommitExecutor, Failure, Needs, Operation } from "./commit-executor.ts";
+import { DamageError } from "./integrity/checksum.ts";
 
 /**
  * Group commit: the calls of one tick run as one batch and become durable with one write.
@@ -29,6 +30,7 @@ export class GroupCommit {
   #lastBatch: Promise<void> = Promise.resolve();
   #querying: Promise<void> | null = null;
   #hasLoggedCrash = false;
+  #damage: DamageError | null = null;
   #closed: Promise<void> | null = null;
 
   constructor(executor: Executor, clock: Clock, log: Log) {
@@ -72,6 +74,11 @@ export class GroupCommit {
     else this.#afterBatch.push(callback);
   }
 
+  /** The directory is damaged: all later calls are rejected with the error. */
+  fail(damage: DamageError): void {
+    this.#damage = damage;
+  }
+
   /** Writes everything that is queued. Later calls are rejected. */
   close(): Promise<void> {
     this.#closed ??= this.#drain().then(() => this.#executor.close());
@@ -93,6 +100,7 @@ export class GroupCommit {
 
   #enqueue<T>(queue: PendingCall[], needs: Needs, run: () => T, isObsolete: PendingCall["isObsolete"]): Promise<T> {
     if (this.#closed) return Promise.reject(new DirectoryFailure("the data directory is closed"));
+    if (this.#damage) return Promise.reject(this.#damage);
     return new Promise<T>((resolve, reject) => {
       queue.push({
         needs,
@@ -238,6 +246,7 @@ function settleCall({ failure, result, resolve, reject }: PendingCall): void {
 }
 
 function errorOf({ isPassing, error }: Failure): Error {
+  if (error instanceof DamageError) return error;
   const options = { cause: error };
   return isPassing ? new DirectoryFailure(error.message, options) : new Error(error.message, options);
 }

@@ -1,17 +1,7 @@
-import {
-  closeSync,
-  constants,
-  existsSync,
-  fdatasync,
-  fdatasyncSync,
-  fstatSync,
-  fsyncSync,
-  openSync,
-  readFileSync,
-  writeSync,
-} from "node:fs";
-import { dirname } from "node:path";
-import { crc32 } from "node:zlib";
+import { closeSync, fdatasync, fdatasyncSync, openSync } from "node:fs";
+import { writeFully } from "./files.ts";
+import { encodeEntry, HALF_BYTES, HALVES } from "./journal-file.ts";
+import type { Manifest } from "./manifest.ts";
 
 /**
  * Write-ahead journal: the entries that were committed since the last checkpoint.
@@ -22,17 +12,20 @@ import { crc32 } from "node:zlib";
  *    epoch in its transaction, which invalidates the older entries without deleting them.
  * 3. The file has two halves. During a checkpoint of one epoch, the entries of the next epoch go into the other half. They
  *    are written only after all entries of the older epoch are on disk, so the file never has a gap.
- * 4. Reading stops at the first entry that is incomplete, damaged or of another epoch. A torn entry was never reported as
- *    synced.
+ * 4. Every entry states what was synced before its write, and the manifest what was synced after it. So recovery can tell a
+ *    torn entry, which was never reported as synced, from a damaged one.
  * 5. The file has its full size from the start, so a write does not have to sync a new file size.
  */
 export class Journal {
   readonly #fd: number;
+  readonly #manifest: Manifest;
   readonly #write: WriteDurably;
   #epoch: number;
   /** Offset of the current half, and of the next entry. */
-  #start = 0;
-  #end = 0;
+  #start: number = HALVES[0];
+  #end: number = HALVES[0];
+  /** End of the previous epoch in the other half; 0 when the tables have it. */
+  #previousEnd = 0;
   /** Appended and not yet passed to a write. */
   #pending: Run[] = [];
   #writing: Promise<void> | null = null;
@@ -44,9 +37,10 @@ export class Journal {
   #resets = 0;
 
   /** `epoch` is the latest one that the file may contain. */
-  constructor(file: string, epoch: number, write: WriteDurably = durableWriter()) {
-    this.#fd = openAtFullSize(file);
+  constructor(file: string, epoch: number, manifest: Manifest, write: WriteDurably = durableWriter()) {
+    this.#fd = openSync(file, "r+");
     this.#epoch = epoch;
+    this.#manifest = manifest;
     this.#write = write;
   }
 
@@ -58,23 +52,31 @@ export class Journal {
     return this.#isBroken;
   }
 
+  /** Id of the data directory. */
+  get directory(): string {
+    return this.#manifest.directory;
+  }
+
   get epoch(): number {
     return this.#epoch;
   }
 
   /** Appends one entry, given as pieces of its text. False when the half has no room for it. */
   append(pieces: readonly string[]): boolean {
-    const entry = encodeEntry(pieces, this.#epoch);
+    const last = this.#pending.at(-1);
+    const run = last?.epoch === this.#epoch && last.end === this.#end ? last : null;
+    const entry = encodeEntry(pieces, this.#epoch, run?.start ?? this.#end, this.#previousEnd);
     if (this.#end + entry.length > this.#start + HALF_BYTES) return false;
     this.#isUsed = true;
-    const last = this.#pending.at(-1);
-    if (last !== undefined && last.end === this.#end) {
-      last.entries.push(entry);
-      last.end += entry.length;
+    const end = this.#end + entry.length;
+    if (run === null) {
+      const [epoch, start, previousEnd] = [this.#epoch, this.#end, this.#previousEnd];
+      this.#pending.push({ epoch, start, end, previousEnd, entries: [entry] });
     } else {
-      this.#pending.push({ start: this.#end, end: this.#end + entry.length, entries: [entry] });
+      run.entries.push(entry);
+      run.end = end;
     }
-    this.#end += entry.length;
+    this.#end = end;
     return true;
   }
 
@@ -96,18 +98,26 @@ export class Journal {
   /** A checkpoint of all entries so far has started; it will store `epoch`. */
   switchHalf(epoch: number): void {
     this.#epoch = epoch;
-    this.#start = HALF_BYTES - this.#start;
+    this.#previousEnd = this.#end;
+    this.#start = this.#start === HALVES[0] ? HALVES[1] : HALVES[0];
     this.#end = this.#start;
+  }
+
+  /** The checkpoint since the last `switchHalf` is in the tables. */
+  onCheckpoint(): void {
+    this.#manifest.putTables(this.#epoch);
   }
 
   /** The tables have all entries and store `epoch`. */
   reset(epoch: number): void {
     this.#epoch = epoch;
     this.#end = this.#start;
+    this.#previousEnd = 0;
     this.#pending = [];
     this.#isUsed = false;
     this.#isBroken = false;
     this.#resets += 1;
+    this.#manifest.putTables(epoch);
   }
 
   async close(): Promise<void> {
@@ -137,65 +147,23 @@ export class Journal {
 
   /** (3) */
   #writeRuns([first, ...others]: readonly Run[]): Promise<void> {
-    const { start, entries } = first!;
+    const { epoch, start, end, previousEnd, entries } = first!;
     const written = this.#write(this.#fd, entries.length === 1 ? entries[0]! : Buffer.concat(entries), start);
-    return others.length === 0 ? written : written.then(() => this.#writeRuns(others));
+    return written.then(() => {
+      this.#manifest.putJournal(epoch, end, previousEnd);
+      return others.length === 0 ? undefined : this.#writeRuns(others);
+    });
   }
 }
 
-/** Adjacent entries. */
+/** Adjacent entries of one epoch. */
 interface Run {
+  readonly epoch: number;
   readonly start: number;
   end: number;
+  readonly previousEnd: number;
   readonly entries: Buffer[];
 }
-
-/**
- * The entries of an epoch and of the next one, in order. Safe while a process writes: the next epoch is read first, and
- * its entries imply that the older epoch is complete (3).
- */
-export function readJournal(file: string, epoch: number): string[] {
-  const next = readEpoch(file, epoch + 1);
-  return [...readEpoch(file, epoch), ...next];
-}
-
-function readEpoch(file: string, epoch: number): string[] {
-  if (!existsSync(file)) return [];
-  const bytes = readFileSync(file);
-  return [0, HALF_BYTES].flatMap((start) => [...decodeEntries(bytes.subarray(start, start + HALF_BYTES), epoch)]);
-}
-
-/** Entry: length of the text (4 bytes), CRC-32 of the rest (4), epoch (6), text in UTF-8. Numbers are little-endian. */
-function encodeEntry(pieces: readonly string[], epoch: number): Buffer {
-  let sizeMax = HEAD_BYTES;
-  for (const piece of pieces) sizeMax += piece.length * UTF8_BYTES_MAX;
-  const buffer = sizeMax <= SCRATCH.length ? SCRATCH : Buffer.allocUnsafe(sizeMax);
-  let size = HEAD_BYTES;
-  for (const piece of pieces) size += buffer.write(piece, size);
-  // Copied to its exact size: the scratch buffer is reused.
-  const entry = Buffer.allocUnsafe(size);
-  buffer.copy(entry, 0, 0, size);
-  entry.writeUInt32LE(size - HEAD_BYTES, 0);
-  entry.writeUIntLE(epoch, 8, 6);
-  entry.writeUInt32LE(crc32(entry.subarray(8)), 4);
-  return entry;
-}
-
-function* decodeEntries(bytes: Buffer, epoch: number): Generator<string> {
-  for (let at = 0; at + HEAD_BYTES <= bytes.length; ) {
-    const end = at + HEAD_BYTES + bytes.readUInt32LE(at);
-    const isOfEpoch = end <= bytes.length && bytes.readUIntLE(at + 8, 6) === epoch;
-    if (!isOfEpoch || bytes.readUInt32LE(at + 4) !== crc32(bytes.subarray(at + 8, end))) return;
-    yield bytes.toString("utf8", at + HEAD_BYTES, end);
-    at = end;
-  }
-}
-
-const HEAD_BYTES = 14;
-const HALF_BYTES = 4 * 1_024 * 1_024;
-const SCRATCH = Buffer.allocUnsafe(1_024 * 1_024);
-/** Per UTF-16 code unit. */
-const UTF8_BYTES_MAX = 3;
 
 /** Resolves when the bytes are on disk. */
 export type WriteDurably = (fd: number, bytes: Buffer, position: number) => Promise<void>;
@@ -250,31 +218,6 @@ const POOL_SYNCS_MAX = 4_096;
 const SMALL_BYTES = 4_096;
 /** Writes above this size never do. */
 const INLINE_BYTES_MAX = 256 * 1_024;
-
-function openAtFullSize(file: string): number {
-  const fd = openSync(file, constants.O_RDWR | constants.O_CREAT, 0o600);
-  const { size } = fstatSync(fd);
-  if (size < 2 * HALF_BYTES) {
-    writeFully(fd, Buffer.alloc(2 * HALF_BYTES - size), size);
-    fsyncSync(fd);
-    syncPath(dirname(file));
-  }
-  return fd;
-}
-
-function writeFully(fd: number, bytes: Buffer, position: number): void {
-  for (let done = 0; done < bytes.length; ) done += writeSync(fd, bytes, done, bytes.length - done, position + done);
-}
-
-/** Syncs a file, or the entries of a directory: a new file is durable once its directory is synced. */
-export function syncPath(path: string): void {
-  const fd = openSync(path, "r");
-  try {
-    fsyncSync(fd);
-  } finally {
-    closeSync(fd);
-  }
-}
 
 const BROKEN = "the journal could not be written";
 const DONE = Promise.resolve();

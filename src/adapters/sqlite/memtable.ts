@@ -5,7 +5,9 @@ import type { WriteBatch } from "./checkpoint.ts";
 import type { Claims } from "./claims.ts";
 import type { Participant } from "./commit-executor.ts";
 import type { Counters } from "./counters.ts";
-import type { Database, Statement } from "./database.ts";
+import type { Database, SqlValue, Statement } from "./database.ts";
+import { checkSum, rowSum } from "./integrity/checksum.ts";
+import { checkedRecord, RECORD_COLUMNS, type StoredRecord } from "./record-rows.ts";
 import {
   type AppliedStep,
   addFence,
@@ -60,13 +62,19 @@ export class Memtable implements Participant {
     this.#rowsMax = rowsMax;
     this.#tableVersions = new VersionCache(
       db.prepare("select max(id) as id from records where tbl = ?"),
-      db.prepare("select version as number from records where tbl = ? and id = ?"),
+      checkedNumbers(
+        db.prepare("select version as number, due_ms, queue, score, sum from records where tbl = ? and id = ?"),
+        ({ number, due_ms, queue, score }, table, id) => rowSum(table, id, number, due_ms, queue, score),
+      ),
     );
     this.#tableFences = new VersionCache(
       db.prepare("select max(id) as id from fences where tbl = ?"),
-      db.prepare("select fence as number from fences where tbl = ? and id = ?"),
+      checkedNumbers(
+        db.prepare("select fence as number, at_ms, sum from fences where tbl = ? and id = ?"),
+        ({ number, at_ms }, table, id) => rowSum(table, id, number, at_ms),
+      ),
     );
-    this.#selectRecord = db.prepare("select id, version, value from records where tbl = ? and id = ?");
+    this.#selectRecord = db.prepare(`select ${RECORD_COLUMNS} from records r where tbl = ? and id = ?`);
     this.#countEntries = db.prepare("select count(*) as size from lists where tbl = ? and name = ?");
     const last = db.prepare("select max(seq) as seq from outbox").get() as { seq: number | null };
     this.#outboxSeq = (last.seq ?? 0) + 1;
@@ -275,7 +283,8 @@ export class Memtable implements Participant {
   }
 
   #loadFromTables(table: string, id: string): RecordRow | null {
-    return (this.#selectRecord.get(table, id) as RecordRow | undefined) ?? null;
+    const row = this.#selectRecord.get(table, id) as StoredRecord | undefined;
+    return row === undefined ? null : checkedRecord(row);
   }
 
   /** The tables must have the frozen rows. */
@@ -294,6 +303,26 @@ export interface RecordRow {
   readonly version: number;
   /** See `record-text.ts`. */
   readonly value: string;
+}
+
+/** A lookup of one number that checks the sum of its row. */
+function checkedNumbers(select: Statement, sumOf: (row: NumberRow, table: string, id: string) => number) {
+  return {
+    get: (table: SqlValue, id: SqlValue) => {
+      const row = select.get(table, id) as NumberRow | undefined;
+      if (row !== undefined) checkSum(row.sum, () => sumOf(row, String(table), String(id)), String(table), String(id));
+      return row;
+    },
+  };
+}
+
+interface NumberRow {
+  readonly number: number;
+  readonly sum: number | null;
+  readonly due_ms: number | null;
+  readonly queue: string | null;
+  readonly score: number | null;
+  readonly at_ms: number;
 }
 
 /** Shared by all commits without watched counters, so it is frozen. */

@@ -1,7 +1,16 @@
 import type { DueQuery, TakeQuery } from "../../ports/store.ts";
 import type { Claims, Place } from "./claims.ts";
 import type { Database, Statement } from "./database.ts";
+import { bytesSum, checkSum, rowSum } from "./integrity/checksum.ts";
 import type { Memtable, RecordRow } from "./memtable.ts";
+import {
+  checkedEntry,
+  checkedRecord,
+  LISTED_COLUMNS,
+  type ListedRecord,
+  RECORD_COLUMNS,
+  type StoredRecord,
+} from "./record-rows.ts";
 
 /** SQL queries on records, fences and the outbox. They need complete tables. */
 export class Queries {
@@ -19,25 +28,35 @@ export class Queries {
   list(table: string, name: string, isOldestFirst: boolean, after: ListPlace | null, limit: number): PlacedRow[] {
     const { score, id } = after ?? (isOldestFirst ? BEFORE_ALL : AFTER_ALL);
     const statement = isOldestFirst ? this.#sql.listOldest : this.#sql.listNewest;
-    return statement.all(table, name, score, id, limit) as PlacedRow[];
+    const rows = statement.all(table, name, score, id, limit) as ListedRecord[];
+    return rows.map((row) => {
+      const { version, value, list_score } = checkedEntry(row);
+      return { score: list_score, id: row.id, version, value };
+    });
   }
 
   take(table: string, query: TakeQuery): readonly RecordRow[] {
     return this.#claims.takeQueued(table, query.queue, query, (from, limit) => {
       const { score, id } = from ?? FIRST;
-      return this.#sql.queue.all(table, query.queue, score, id, limit) as (PlacedRow & Place)[];
+      const rows = this.#sql.queue.all(table, query.queue, score, id, limit) as StoredRecord[];
+      return rows.map((row) => placed(checkedRecord(row), row.score));
     });
   }
 
   due(query: DueQuery): readonly (PlacedRow & Place)[] {
     return this.#claims.takeDue(query, (from, limit) => {
       const { score, table, id } = from ?? FIRST;
-      return this.#sql.due.all(score, table, id, query.untilMs, limit) as (PlacedRow & Place)[];
+      const rows = this.#sql.due.all(score, table, id, query.untilMs, limit) as StoredRecord[];
+      return rows.map((row) => placed(checkedRecord(row), row.due_ms));
     });
   }
 
   unsent(untilMs: number, limit: number): UnsentRow[] {
-    return this.#sql.unsent.all(untilMs, limit) as UnsentRow[];
+    const rows = this.#sql.unsent.all(untilMs, limit) as UnsentRow[];
+    for (const { id, at_ms, seq, subject, packet, sum } of rows) {
+      checkSum(sum, () => rowSum(id, at_ms, seq, subject, bytesSum(packet)), "message", id);
+    }
+    return rows;
   }
 
   /**
@@ -61,8 +80,15 @@ export interface PlacedRow extends RecordRow {
 
 export interface UnsentRow {
   readonly id: string;
+  readonly at_ms: number;
+  readonly seq: number;
   readonly subject: string;
   readonly packet: string;
+  readonly sum: number | null;
+}
+
+function placed({ tbl, id, version, value }: StoredRecord, score: number | null): PlacedRow & Place {
+  return { score: score!, table: tbl, id, version, value };
 }
 
 export interface ListPlace {
@@ -83,11 +109,10 @@ interface FenceRow {
 
 type Statements = ReturnType<typeof prepare>;
 
-/** `cross join` fixes the join order: scan the list index, look up each record. */
 function prepare(db: Database) {
   const list = (after: "<" | ">", order: "asc" | "desc"): Statement =>
     db.prepare(
-      "select l.score, r.id, r.version, r.value from lists l cross join records r on r.tbl = l.tbl and r.id = l.id " +
+      `select ${LISTED_COLUMNS} from lists l left join records r on r.tbl = l.tbl and r.id = l.id ` +
         `where l.tbl = ? and l.name = ? and (l.score, l.id) ${after} (?, ?) ` +
         `order by l.score ${order}, l.id ${order} limit ?`,
     );
@@ -95,14 +120,16 @@ function prepare(db: Database) {
     listNewest: list("<", "desc"),
     listOldest: list(">", "asc"),
     queue: db.prepare(
-      'select score, tbl as "table", id, version, value from records ' +
+      `select ${RECORD_COLUMNS} from records r ` +
         "where tbl = ? and queue = ? and (score, id) >= (?, ?) order by score, id limit ?",
     ),
     due: db.prepare(
-      'select due_ms as score, tbl as "table", id, version, value from records ' +
+      `select ${RECORD_COLUMNS} from records r ` +
         "where (due_ms, tbl, id) >= (?, ?, ?) and due_ms <= ? order by due_ms, tbl, id limit ?",
     ),
-    unsent: db.prepare("select id, subject, packet from outbox where at_ms <= ? order by at_ms, seq limit ?"),
+    unsent: db.prepare(
+      "select id, at_ms, seq, subject, packet, sum from outbox where at_ms <= ? order by at_ms, seq limit ?",
+    ),
     fences: db.prepare("select tbl, id, at_ms from fences where (tbl, id) > (?, ?) order by tbl, id limit ?"),
     deleteFence: db.prepare("delete from fences where tbl = ? and id = ?"),
   };

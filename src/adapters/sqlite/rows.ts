@@ -9,6 +9,7 @@ import {
   RECORD,
   type WriteBatch,
 } from "./checkpoint.ts";
+import { bytesSum, rowSum, textSum } from "./integrity/checksum.ts";
 
 // The rows of the memtable: how two changes of a row merge, how the journal encodes them, how a checkpoint writes them.
 
@@ -102,17 +103,25 @@ export function countEntries(entries: FlatEntries, lists: readonly string[]): nu
 export function addRow(batch: WriteBatch, row: Row): void {
   const { table, id, version, text, dueMs, queue, score, left, entered } = row;
   if (text === null) batch.add(DELETE_RECORD, table, id);
-  else batch.add(RECORD, table, id, version, text, dueMs, queue, score);
+  else {
+    // SQLite stores no NaN, and the sum must be that of the stored row.
+    const due = Number.isFinite(dueMs) ? dueMs : null;
+    const sum = rowSum(table, id, version, due, queue, score);
+    batch.add(RECORD, table, id, version, text, due, queue, score, textSum(text), sum);
+  }
   for (let i = 0; i < left.length; i += 2) batch.add(DELETE_ENTRY, table, left[i]!, left[i + 1]!, id);
-  for (let i = 0; i < entered.length; i += 2) batch.add(ENTRY, table, entered[i]!, entered[i + 1]!, id);
+  for (let i = 0; i < entered.length; i += 2) {
+    const [name, at] = [entered[i]!, entered[i + 1]!];
+    batch.add(ENTRY, table, name, at, id, rowSum(table, name, at, id));
+  }
 }
 
 export function addFence(batch: WriteBatch, { table, id, fence, atMs }: FenceRow): void {
-  batch.add(FENCE, table, id, fence, atMs);
+  batch.add(FENCE, table, id, fence, atMs, rowSum(table, id, fence, atMs));
 }
 
 export function addMessage(batch: WriteBatch, { id, atMs, seq, subject, json }: OutboxRow): void {
-  batch.add(MESSAGE, id, atMs, seq, subject, json);
+  batch.add(MESSAGE, id, atMs, seq, subject, json, rowSum(id, atMs, seq, subject, bytesSum(json)));
 }
 
 export function addSentMessage(batch: WriteBatch, id: string): void {

@@ -63,4 +63,20 @@ export const MIGRATIONS: readonly string[] = [
   `,
   // From schema 3 on, record values may contain deltas (`record-text.ts`), which older versions cannot read.
   "-- no table changes",
+  // Checksums (`integrity/checksum.ts`). Rows of older schemas get theirs with their next write. `directory` is null until the journal
+  // and the manifest of schema 4 exist.
+  `
+  alter table records add column value_sum integer;
+  alter table records add column sum integer;
+  alter table lists add column sum integer;
+  alter table counters add column sum integer;
+  alter table fences add column sum integer;
+  alter table outbox add column sum integer;
+  alter table bus_groups add column sum integer;
+  alter table messages add column sum integer;
+  alter table blobs add column sum integer;
+  alter table sequences add column sum integer;
+  alter table journal add column directory text;
+  alter table journal add column sum integer;
+  `,
 ];

@@ -1,6 +1,7 @@
 import type { Log } from "../../ports/log.ts";
 import type { Database, Statement } from "./database.ts";
 import type { GroupCommit } from "./group-commit.ts";
+import { checkSum, rowSum } from "./integrity/checksum.ts";
 
 /**
  * Numbers that only grow, across restarts and crashes. They are reserved in blocks, so most cost no write: the next block
@@ -55,16 +56,20 @@ const BLOCK = 100_000;
 
 /** The SQL of sequences. Runs inside the caller's transaction. */
 export class SequenceRows {
-  readonly #reserve: Statement;
+  readonly #select: Statement;
+  readonly #put: Statement;
 
   constructor(db: Database) {
-    this.#reserve = db.prepare(
-      "insert into sequences (name, next) values (?, ?) on conflict do update set next = next + ? returning next",
-    );
+    this.#select = db.prepare("select next, sum from sequences where name = ?");
+    this.#put = db.prepare("insert or replace into sequences (name, next, sum) values (?, ?, ?)");
   }
 
   /** Returns the exclusive end of a new block, which follows the previous block. The first number is 1. */
   reserve(name: string, block: number): number {
-    return (this.#reserve.get(name, block + 1, block) as { next: number }).next;
+    const row = this.#select.get(name) as { next: number; sum: number | null } | undefined;
+    if (row !== undefined) checkSum(row.sum, () => rowSum(name, row.next), "sequence", name);
+    const next = (row?.next ?? 1) + block;
+    this.#put.run(name, next, rowSum(name, next));
+    return next;
   }
 }

@@ -1,3 +1,4 @@
+import { statSync } from "node:fs";
 import { join } from "node:path";
 import type { Clock } from "../../ports/clock.ts";
 import type { Log } from "../../ports/log.ts";
@@ -7,8 +8,10 @@ import { CheckpointThread } from "./checkpoint.ts";
 import { Claims } from "./claims.ts";
 import { CommitExecutor, type Participant } from "./commit-executor.ts";
 import { Counters } from "./counters.ts";
-import { DATA_FILE, type Database, openDataDirectory, PRAGMAS } from "./database.ts";
+import { DATA_FILE, type Database, damageOf, openDataDirectory, PRAGMAS } from "./database.ts";
 import { GroupCommit } from "./group-commit.ts";
+import { DamageError } from "./integrity/checksum.ts";
+import { checkPagesInThread, verifyTables } from "./integrity/verify.ts";
 import { Memtable } from "./memtable.ts";
 import { Queries } from "./queries.ts";
 import { SequenceRows } from "./sequence.ts";
@@ -25,13 +28,22 @@ export interface StorageOptions {
   readonly log: Log;
   /** Rows in the memtable at which a checkpoint starts. */
   readonly memtableRowsMax?: number | undefined;
+  /** Size up to which the database is checked completely at the start. */
+  readonly startCheckBytesMax?: number | undefined;
 }
 
-/** Locks the directory, replays its journal and starts group commit. */
+/**
+ * Locks the directory, replays its journal and starts group commit. A small database is checked completely before; in a large one
+ * a thread checks the pages and indexes meanwhile, and rows are checked when they are read.
+ */
 export async function openStorage(dir: string, options: StorageOptions): Promise<Storage> {
   const directory = await openDataDirectory(dir);
-  const checkpointer = new CheckpointThread(join(dir, DATA_FILE), PRAGMAS);
+  const file = join(dir, DATA_FILE);
+  const checkpointer = new CheckpointThread(file, PRAGMAS);
   try {
+    const isSmall = statSync(file).size <= (options.startCheckBytesMax ?? START_CHECK_BYTES_MAX);
+    const [problem] = isSmall ? verifyTables(directory.db) : [];
+    if (problem !== undefined) throw new DamageError(`\`${dir}\`: ${problem}`);
     const tables = new Tables(directory.db, options.memtableRowsMax);
     const executor = new CommitExecutor(directory.db, directory.journal, tables.participants, checkpointer);
     executor.recover(directory.journalEntries);
@@ -49,11 +61,20 @@ export async function openStorage(dir: string, options: StorageOptions): Promise
       clock,
       log,
     );
+    if (!isSmall) void checkAside(file, writer, log);
     return { writer, tables };
   } catch (error) {
     await directory.close();
-    throw error;
+    throw damageOf(error, file);
   }
+}
+
+async function checkAside(file: string, writer: GroupCommit, log: Log): Promise<void> {
+  const [problem] = await checkPagesInThread(file);
+  if (problem === undefined) return;
+  const error = new DamageError(`\`${file}\`: ${problem}`);
+  log.write("error", "store_damage_found", { error: error.message });
+  writer.fail(error);
 }
 
 /** Everything that operations of group commit read and write. */
@@ -78,6 +99,9 @@ export class Tables implements StoreTables {
     this.participants = [this.memtable, this.counters, this.claims];
   }
 }
+
+/** Takes less than a second. */
+const START_CHECK_BYTES_MAX = 64 * 1_024 * 1_024;
 
 /** Bounds the duration of a checkpoint to some ten milliseconds. */
 const MEMTABLE_ROWS_MAX = 600;

@@ -12,10 +12,10 @@ export class VersionCache {
   readonly #numbers = new RecordMap<number>();
   readonly #bounds = new Map<string, string>();
   readonly #selectLargest: Statement;
-  readonly #select: Statement;
+  readonly #select: Pick<Statement, "get">;
   readonly #sizeMax: number;
 
-  constructor(selectLargest: Statement, select: Statement, sizeMax = SIZE_MAX) {
+  constructor(selectLargest: Statement, select: Pick<Statement, "get">, sizeMax = SIZE_MAX) {
     this.#selectLargest = selectLargest;
     this.#select = select;
     this.#sizeMax = sizeMax;

@@ -6,10 +6,11 @@ import {
   BatchWriter,
   type Checkpointer,
   CheckpointThread,
-  RECORD,
   WriteBatch,
 } from "../../../src/adapters/sqlite/checkpoint.ts";
 import { DATA_FILE, openFile, PRAGMAS, sqliteModule } from "../../../src/adapters/sqlite/database.ts";
+import { textSum } from "../../../src/adapters/sqlite/integrity/checksum.ts";
+import { addRow } from "../../../src/adapters/sqlite/rows.ts";
 import { put } from "../../../src/ports/store.ts";
 import { gate } from "../../contract/bus/bus.subject.ts";
 import { at, changeOf, counter, DOCS, type Doc, message, StoreKit, T0 } from "../../contract/store/store.subject.ts";
@@ -322,14 +323,25 @@ describe("a write batch", () => {
     const tables = new BatchWriter(db);
     const write = (version: number, text: string) => {
       const batch = new WriteBatch();
-      batch.add(RECORD, "job", "a", version, text, null, null, null);
+      addRow(batch, {
+        table: "job",
+        id: "a",
+        version,
+        text,
+        dueMs: null,
+        queue: null,
+        score: null,
+        left: [],
+        entered: [],
+      });
       // After a checkpoint thread died, it is unknown whether its batch was written.
       for (const statements of [batch.statements(), batch.statements()]) tables.write(statements);
     };
     write(1, "1");
     write(3, "\n2\n3");
-    expect(db.prepare("select version, value from records").all()).toEqual([{ version: 3, value: "1\n2\n3" }]);
+    const stored = () => db.prepare("select version, value, value_sum from records").all();
+    expect(stored()).toEqual([{ version: 3, value: "1\n2\n3", value_sum: textSum("1\n2\n3") }]);
     write(1, "anew");
-    expect(db.prepare("select version, value from records").all()).toEqual([{ version: 1, value: "anew" }]);
+    expect(stored()).toEqual([{ version: 1, value: "anew", value_sum: textSum("anew") }]);
   });
 });

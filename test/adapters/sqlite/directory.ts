@@ -45,7 +45,7 @@ export class TestDirectory {
     this.#opened = await openDataDirectory(this.dir);
     const db = this.#tapped(this.#opened.db);
     const tables = new Tables(db, checkpoints.memtableRowsMax);
-    const journal = this.#tappedJournal(this.#opened.journal);
+    const journal = this.#tappedJournal(this.#opened);
     const executor = new CommitExecutor(db, journal, tables.participants, checkpoints.checkpointer);
     executor.recover(this.#opened.journalEntries);
     const held = async (settled: Promise<BatchFailure | null>) => {
@@ -76,8 +76,8 @@ export class TestDirectory {
     rmSync(this.dir, { recursive: true, force: true });
   }
 
-  #tappedJournal({ epoch }: Journal): Journal {
-    this.#journal = new Journal(join(this.dir, JOURNAL_FILE), epoch, async (...write) => {
+  #tappedJournal({ journal: { epoch }, manifest }: DataDirectory): Journal {
+    this.#journal = new Journal(join(this.dir, JOURNAL_FILE), epoch, manifest, async (...write) => {
       const error = this.writeErrors.shift();
       if (error) throw error;
       await writeDurably(...write);

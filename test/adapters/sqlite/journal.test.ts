@@ -1,8 +1,17 @@
-import { closeSync, openSync, readFileSync, writeSync } from "node:fs";
+import { closeSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { backUpDirectory } from "../../../src/adapters/sqlite/backup.ts";
-import { durableWriter, Journal, readJournal, type WriteDurably } from "../../../src/adapters/sqlite/journal.ts";
+import { durableWriter, Journal, type WriteDurably } from "../../../src/adapters/sqlite/journal.ts";
+import {
+  createJournalFile,
+  HALF_BYTES,
+  HALVES,
+  type JournalContents,
+  readJournal,
+  readJournalFile,
+} from "../../../src/adapters/sqlite/journal-file.ts";
+import { Manifest } from "../../../src/adapters/sqlite/manifest.ts";
 import { openStorage } from "../../../src/adapters/sqlite/storage.ts";
 import { SqliteStore } from "../../../src/adapters/sqlite/store.ts";
 import { put } from "../../../src/ports/store.ts";
@@ -28,7 +37,9 @@ beforeEach(() => {
 });
 afterEach(() => directory.close());
 
+const DIRECTORY = "5a".repeat(16);
 const fileOf = () => join(directory.dir, "a.journal");
+const manifestOf = () => join(directory.dir, "a.manifest");
 
 describe("durable writer", () => {
   const LARGE = Buffer.alloc(8_192);
@@ -70,28 +81,38 @@ describe("durable writer", () => {
 });
 
 describe("the journal", () => {
-  const opened: Journal[] = [];
+  const opened: { close(): unknown }[] = [];
   afterEach(async () => {
-    for (const journal of opened.splice(0)) await journal.close();
+    for (const one of opened.splice(0)) await one.close();
   });
   const open = (epoch: number, write?: WriteDurably) => {
-    const journal = new Journal(fileOf(), epoch, write);
+    createJournalFile(fileOf(), DIRECTORY);
+    Manifest.create(manifestOf(), DIRECTORY);
+    const manifest = Manifest.open(manifestOf());
+    const journal = new Journal(fileOf(), epoch, manifest, write);
     journal.reset(epoch);
-    opened.push(journal);
+    opened.push(journal, manifest);
     return journal;
+  };
+  const contents = (epoch: number, mark = Manifest.read(manifestOf()).journal): JournalContents =>
+    readJournal(readJournalFile(fileOf(), DIRECTORY), epoch, mark);
+  const texts = (epoch: number): string[] => {
+    const { entries, damage } = contents(epoch);
+    expect(damage).toBeNull();
+    return entries.map(({ text }) => text);
   };
 
   it("returns synced entries in order, and none of another epoch", async () => {
     const journal = open(1);
     for (const text of ["one", "two ☂", "three"]) journal.append([text]);
     await journal.sync();
-    expect(readJournal(fileOf(), 1)).toEqual(["one", "two ☂", "three"]);
-    expect(readJournal(fileOf(), 2)).toEqual([]);
+    expect(texts(1)).toEqual(["one", "two ☂", "three"]);
+    expect(texts(2)).toEqual([]);
     journal.reset(2);
     journal.append(["four"]);
     await journal.sync();
-    expect(readJournal(fileOf(), 2)).toEqual(["four"]);
-    expect(readJournal(fileOf(), 3)).toEqual([]);
+    expect(texts(2)).toEqual(["four"]);
+    expect(texts(3)).toEqual([]);
   });
 
   it("writes the next epoch into the other half, after the previous epoch", async () => {
@@ -109,16 +130,16 @@ describe("the journal", () => {
     journal.switchHalf(2);
     journal.append(["three"]);
     const third = journal.sync();
-    expect(readJournal(fileOf(), 1)).toEqual([]);
+    expect(texts(1)).toEqual([]);
     busy.open();
     await Promise.all([first, second, third]);
-    expect(positions).toEqual([0, 14 + 3, 4 * 1_024 * 1_024]);
-    expect(readJournal(fileOf(), 1)).toEqual(["one", "two", "three"]);
-    expect(readJournal(fileOf(), 2)).toEqual(["three"]);
+    expect(positions).toEqual([HALVES[0], HALVES[0] + 22 + 3, HALVES[0] + HALF_BYTES]);
+    expect(texts(1)).toEqual(["one", "two", "three"]);
+    expect(texts(2)).toEqual(["three"]);
     journal.switchHalf(3);
     journal.append(["four"]);
     await journal.sync();
-    expect(readJournal(fileOf(), 2)).toEqual(["three", "four"]);
+    expect(texts(2)).toEqual(["three", "four"]);
   });
 
   it("does not write the next epoch after a failed write of the previous one", async () => {
@@ -139,22 +160,100 @@ describe("the journal", () => {
     await expect(second).rejects.toThrow("disk");
     await expect(third).rejects.toThrow("disk");
     expect(journal.isBroken).toBe(true);
-    expect(readJournal(fileOf(), 1)).toEqual(["one"]);
+    expect(texts(1)).toEqual(["one"]);
   });
 
-  it("stops at a damaged entry, whichever byte is damaged", async () => {
-    const journal = open(1);
-    for (const text of ["one", "two", "three"]) journal.append([text]);
-    await journal.sync();
-    const whole = readFileSync(fileOf());
-    const entry = 14 + 3;
-    for (let cut = entry; cut < 2 * entry; cut++) {
-      const file = openSync(fileOf(), "r+");
-      writeSync(file, whole, 0, whole.length, 0);
-      writeSync(file, Buffer.from([whole[cut]! ^ 0x5a]), 0, 1, cut);
-      closeSync(file);
-      expect(readJournal(fileOf(), 1), `byte ${cut}`).toEqual(["one"]);
+  describe("that is damaged", () => {
+    const entryBytes = 22 + 3;
+
+    /** Three entries in three writes, then the file with one byte changed. */
+    async function flip(at: number): Promise<void> {
+      const bytes = readFileSync(fileOf());
+      bytes[at]! ^= 0x5a;
+      writeFileSync(fileOf(), bytes);
     }
+    async function three(): Promise<void> {
+      const journal = open(1);
+      for (const text of ["one", "two", "six"]) {
+        journal.append([text]);
+        await journal.sync();
+      }
+    }
+
+    it("names the offset of every damaged entry, whichever byte is damaged", async () => {
+      await three();
+      const whole = readFileSync(fileOf());
+      for (const entry of [0, 1, 2]) {
+        for (let byte = 0; byte < entryBytes; byte++) {
+          writeFileSync(fileOf(), whole);
+          await flip(HALVES[0] + entry * entryBytes + byte);
+          const { entries, damage, valid } = contents(1);
+          expect(damage?.offset, `entry ${entry}, byte ${byte}`).toBe(HALVES[0] + entry * entryBytes);
+          expect([entries.length, valid.length]).toEqual([entry, 2]);
+        }
+      }
+    });
+
+    it("is told from a torn tail without a manifest, unless the last write is damaged", async () => {
+      await three();
+      const nothing = { epoch: 0, end: 0, previousEnd: 0 };
+      await flip(HALVES[0] + entryBytes + 10);
+      expect(contents(1, nothing).damage).toMatchObject({ offset: HALVES[0] + entryBytes });
+      await three();
+      await flip(HALVES[0] + 2 * entryBytes + 10);
+      expect(contents(1, nothing)).toMatchObject({ damage: null, entries: [{ text: "one" }, { text: "two" }] });
+    });
+
+    it("is told from a write that reached the disk in part: its entries were never synced", async () => {
+      const journal = open(1);
+      journal.append(["one"]);
+      await journal.sync();
+      const mark = Manifest.read(manifestOf()).journal;
+      for (const text of ["two", "six"]) journal.append([text]);
+      await journal.sync();
+      await flip(HALVES[0] + entryBytes + 10);
+      expect(contents(1, mark)).toMatchObject({ damage: null, entries: [{ text: "one" }] });
+    });
+
+    it("has lost the end of an epoch when the next epoch has entries", async () => {
+      const journal = open(1);
+      journal.append(["one"]);
+      journal.append(["two"]);
+      await journal.sync();
+      journal.switchHalf(2);
+      journal.append(["six"]);
+      await journal.sync();
+      await flip(HALVES[0] + entryBytes);
+      const nothing = { epoch: 0, end: 0, previousEnd: 0 };
+      for (const mark of [nothing, Manifest.read(manifestOf()).journal]) {
+        expect(contents(1, mark).damage).toMatchObject({ offset: HALVES[0] + entryBytes });
+        expect(contents(2, mark).damage).toBeNull();
+      }
+    });
+
+    it("has entries of an epoch that the tables have not reached", async () => {
+      const journal = open(5);
+      journal.append(['[["row","job","j-1",']);
+      await journal.sync();
+      expect(contents(4).damage).toBeNull();
+      expect(contents(3).damage).toMatchObject({
+        what: expect.stringContaining("lost commits"),
+        records: ["job `j-1`"],
+      });
+    });
+
+    it("is truncated, zeroed, of another directory, or missing", async () => {
+      await three();
+      const whole = readFileSync(fileOf());
+      writeFileSync(fileOf(), whole.subarray(0, whole.length - 1));
+      expect(() => contents(1)).toThrow("bytes instead of");
+      writeFileSync(fileOf(), Buffer.alloc(whole.length));
+      expect(() => contents(1)).toThrow("first page");
+      writeFileSync(fileOf(), whole);
+      expect(() => readJournalFile(fileOf(), "ff".repeat(16))).toThrow("belongs to another data directory");
+      rmSync(fileOf());
+      expect(() => contents(1)).toThrow("cannot be read");
+    });
   });
 
   it("writes entries that were appended during a write together", async () => {
@@ -174,7 +273,7 @@ describe("the journal", () => {
     busy.open();
     await Promise.all([first, ...others]);
     expect(sizes).toHaveLength(2);
-    expect(readJournal(fileOf(), 1)).toEqual(["first", ...names("e", 50)]);
+    expect(texts(1)).toEqual(["first", ...names("e", 50)]);
   });
 
   it("rejects every sync after a failed write until a reset", async () => {
@@ -194,7 +293,7 @@ describe("the journal", () => {
     journal.reset(2);
     journal.append(["again"]);
     await journal.sync();
-    expect(readJournal(fileOf(), 2)).toEqual(["again"]);
+    expect(texts(2)).toEqual(["again"]);
   });
 
   it("append returns false when there is no room", async () => {

@@ -211,11 +211,11 @@ function confirm(envelope: Envelope): void {
   envelope.publisher = null;
 }
 
-function envelopeOf({ seq, id, packet, attempt }: VisibleRow): Envelope {
+function envelopeOf({ seq, id, packet, attempt, isDamaged }: VisibleRow): Envelope {
   return {
     seq,
     id,
-    content: decodeContent(packet),
+    content: isDamaged ? undecodable(packet, "the stored message does not match its checksum") : decodeContent(packet),
     text: packet,
     attempt,
     isStored: true,
@@ -235,7 +235,11 @@ function decodeContent(packet: string | Uint8Array): Content {
     const text = typeof packet === "string" ? packet : new TextDecoder("utf-8", { fatal: true }).decode(packet);
     return { kind: "packet", packet: JSON.parse(text) as Packet };
   } catch (error) {
-    const bytes = typeof packet === "string" ? new TextEncoder().encode(packet) : Uint8Array.from(packet);
-    return { kind: "undecodable", bytes, error: String(error) };
+    return undecodable(packet, String(error));
   }
+}
+
+function undecodable(packet: string | Uint8Array, error: string): Content {
+  const bytes = typeof packet === "string" ? new TextEncoder().encode(packet) : Uint8Array.from(packet);
+  return { kind: "undecodable", bytes, error };
 }

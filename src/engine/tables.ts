@@ -1,0 +1,44 @@
+import { RESERVATIONS } from "../core/jobs/idempotency.ts";
+import { API_KEYS, ROOT_REVOCATIONS } from "../core/model/api-key.ts";
+import { AUDIT_HEADS, AUDIT_PAGES, AUDIT_PENDING } from "../core/model/audit.ts";
+import { BREAKERS } from "../core/model/breaker.ts";
+import { DEAD_LETTERS } from "../core/model/dead-letter.ts";
+import { FAIL_OPENS } from "../core/model/fail-open.ts";
+import { JOBS } from "../core/model/job.ts";
+import { isKillId, KILLS, POOLS } from "../core/model/kill-switch.ts";
+import { PARKED, RETRY_STATES } from "../core/model/parked-message.ts";
+import { POLICY_CHOICE, POLICY_RELEASES, POLICY_TEXTS } from "../core/model/policy-release.ts";
+import { RUN_RESERVATIONS, RUNS, TIMELINE } from "../core/model/run.ts";
+import type { Placement, Table } from "../core/model/table.ts";
+import { WORKFLOW_HEADS, WORKFLOW_VERSIONS } from "../core/model/workflow.ts";
+
+/** Every table. */
+export const TABLES: readonly Table<never>[] = [
+  API_KEYS,
+  AUDIT_HEADS,
+  AUDIT_PAGES,
+  AUDIT_PENDING,
+  BREAKERS,
+  DEAD_LETTERS,
+  FAIL_OPENS,
+  JOBS,
+  KILLS,
+  PARKED,
+  POLICY_CHOICE,
+  POLICY_RELEASES,
+  POLICY_TEXTS,
+  POOLS,
+  RESERVATIONS,
+  RETRY_STATES,
+  ROOT_REVOCATIONS,
+  RUN_RESERVATIONS,
+  RUNS,
+  TIMELINE,
+  WORKFLOW_HEADS,
+  WORKFLOW_VERSIONS,
+];
+
+/** The lists, queue, counters and due time of a stored record, by the name of its table. */
+export const PLACEMENTS: ReadonlyMap<string, (id: string, value: never) => Placement> = new Map(
+  TABLES.map(({ name, placement }) => [name, (_id: string, value: never) => placement(value)] as const),
+).set(POOLS.name, (id, value) => (isKillId(id) ? KILLS.placement(value) : POOLS.placement(value)));
