@@ -61,8 +61,9 @@ test("acknowledged writes that redis lost are reported by status, doctor and an 
   await redis.restart();
   const { value: message } = await alert;
   expect(message?.string()).toContain("went back in time");
-  const { body } = await api.get("/status");
-  expect(Date.parse(body.servers.redis.went_back_at)).toBeGreaterThan(0);
+  let { body } = await api.get("/status");
+  // Another process may have sent the alert.
+  while (!body.servers?.redis.went_back_at) ({ body } = await api.get("/status"));
   expect(body.warnings.join()).toContain("went back in time");
   const doctor = await cordum(["doctor", "--json"], { CORDUM_URL: api.url });
   expect(doctor.exitCode).toBe(1);

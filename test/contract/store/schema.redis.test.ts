@@ -201,9 +201,9 @@ describe("a store that went back in time", () => {
     await operator.save();
     await store.commit(change("b"));
     const other = await connect();
+    const noticed = once("redis_went_back");
     await server.restart();
     const others = new RedisStore(other);
-    const noticed = once("redis_went_back");
     for (let n = 0; n < 5; n += 1) await others.commit(change(`o-${n}`)).catch(() => undefined);
     await noticed;
     await other.close();
