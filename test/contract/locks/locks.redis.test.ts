@@ -150,6 +150,21 @@ describe("locks on redis", () => {
     expect(await connection.client.zscore("cordum:lock:index", "cordum:dead-3")).toBeNull();
   });
 
+  it("list a lock with waiters and no holder, and keep its queue", async () => {
+    const { client } = connection;
+    const first = leaseOf(await otherLocks.acquire(request(0)));
+    const waiting = locks.acquire(request(60_000));
+    await connection.pipe.command("ping", []);
+    const queue = `cordum:lock:queue:${first.key}`;
+    const [token] = await client.zrange(queue, "0", "-1");
+    // The holder's lease ends, and the waiter has not called again yet.
+    const [, listed] = await Promise.all([client.del(first.key), locks.list(10)]);
+    expect(listed).toEqual([{ key: first.key, holder: null, fence: 0, expiresAtMs: 0, waiters: 1 }]);
+    // A caller that came later does not overtake the waiter.
+    expect(await otherLocks.acquire(request(0))).toMatchObject({ kind: "busy" });
+    expect(leaseOf(await waiting).token).toBe(token);
+  });
+
   it("reject waiters on close, and remove them from the queue", async () => {
     await locks.acquire(request(0));
     const waiting = locks.acquire(request(60_000));
