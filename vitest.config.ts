@@ -8,6 +8,7 @@ import { BaseSequencer, type TestSpecification } from "vitest/node";
 const NEEDS_SERVERS = [
   "test/contract/**/*.nats.test.ts",
   "test/contract/**/*.redis.test.ts",
+  "test/security/**/*.redis.test.ts",
   "test/system/**/*.test.ts",
 ];
 

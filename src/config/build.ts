@@ -31,6 +31,7 @@ export interface ProcessSettings {
   readonly natsUrl: string | null;
   readonly redisUrl: string | null;
   readonly clusterWaitMs: number;
+  readonly auditKeyFile: string | null;
   readonly policyFile: string | null;
   readonly workflowsDir: string | null;
   readonly safetyAddress: string | null;
@@ -71,6 +72,7 @@ export function processSettings(values: Values): ProcessSettings {
     natsUrl: textOrNull(values, "nats.url"),
     redisUrl: textOrNull(values, "redis.url"),
     clusterWaitMs: whole(values, "cluster.wait_ms"),
+    auditKeyFile: textOrNull(values, "audit.key"),
     policyFile: textOrNull(values, "policy.file"),
     workflowsDir: textOrNull(values, "workflows.dir"),
     safetyAddress: textOrNull(values, "safety.address"),

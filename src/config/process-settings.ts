@@ -164,6 +164,12 @@ export const PROCESS_SETTINGS = [
     help: "Private key that signs the NATS packets of this control plane (PEM, P-256, without a passphrase), the same for all of its processes. Public keys after it in the file are accepted as well, for key rotation.",
   },
   {
+    name: "audit.key",
+    type: { kind: "text", unit: "path" },
+    default: null,
+    help: "Private key that signs audit checkpoints (PEM, Ed25519, without a passphrase), the same for all gateways. An embedded control plane without it creates `audit-key.pem` in its data directory.",
+  },
+  {
     name: "log.level",
     type: { kind: "choice", choices: ["debug", "info", "warn", "error"] },
     default: "info",

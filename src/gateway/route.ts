@@ -59,10 +59,19 @@ export interface Gateway {
   readonly startedMs: number;
   readonly auth: KeyAuthenticator;
   readonly decisions: DecisionWaiter;
+  /** Signs audit checkpoints; null without a key. */
+  readonly signer: CheckpointSigner | null;
   /** True once shutdown has begun: the process is not ready, but still serves requests. */
   isDraining(): boolean;
   /** True after the grace period of the shutdown: new requests are rejected. */
   isClosing(): boolean;
+}
+
+export interface CheckpointSigner {
+  /** Ed25519, base64. */
+  sign(text: string): string;
+  /** PEM. */
+  publicKey(): string;
 }
 
 /** The background loops of this process; empty in a gateway process. */

@@ -83,8 +83,11 @@ export interface GatewayLimits {
   readonly shutdownGraceMs: number;
 }
 
+type OwnParts = "isDraining" | "isClosing" | "startedMs" | "auth" | "decisions" | "signer";
+export type GatewayParts = Omit<Gateway, OwnParts> & Partial<Pick<Gateway, "signer">>;
+
 export function openGateway(
-  parts: Omit<Gateway, "isDraining" | "isClosing" | "startedMs" | "auth" | "decisions">,
+  parts: GatewayParts,
   limits: GatewayLimits,
   routes: readonly Route[] = ROUTES,
 ): GatewayServer {
@@ -95,6 +98,7 @@ export function openGateway(
   const decisions = new DecisionWaiter(engine);
   const startedMs = engine.world.clock.now();
   const gateway: Gateway = {
+    signer: null,
     ...parts,
     auth,
     decisions,

@@ -131,6 +131,7 @@ test("status, doctor and audit", async () => {
   await run(["failopen", "open", "--reason", "a test", "--scope", "*"]);
   await both(["audit", "list", "--limit", "3"], acme);
   await both(["audit", "verify"], acme);
+  await both(["audit", "checkpoint"], acme);
   await both(["audit", "list", "--system", "--limit", "1"]);
   await both(["audit", "verify", "--system"]);
   await expect(transcript.text).toMatchFileSnapshot(golden("status"));

@@ -18,7 +18,7 @@ policy check|explain|simulate|diff|publish|rollback|list
 failopen open|list|close; kill engage|release|status
 lab lock-busy|admission|safety-outage|occ --seed --seeds --live --json --out
 sim --seed --seeds --runs --faults --mutant
-audit list|verify; completion
+audit list|verify|checkpoint; completion
 `;
 
 const places = placesIn(buildProgram(newContext(ioFor({}).io, "1.2.3", () => {})));

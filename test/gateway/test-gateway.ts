@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { FastifyInstance, LightMyRequestResponse } from "fastify";
+import { openAuditSigner } from "../../src/adapters/node/audit-signer.ts";
 import { localSafety } from "../../src/adapters/node/local-safety.ts";
 import { promMetrics } from "../../src/adapters/node/prom-metrics.ts";
 import { defaultSettings } from "../../src/config/config.ts";
@@ -44,6 +45,8 @@ export interface TestGatewayOptions {
   readonly info?: Partial<ServerInfo>;
   /** Replaces the log that fills `logged`. */
   readonly log?: Log;
+  /** Signs audit checkpoints by default. */
+  readonly hasSigner?: boolean;
   /** Replaces all routes. */
   readonly routes?: readonly Route[];
 }
@@ -82,12 +85,13 @@ export async function openTestGateway(options: TestGatewayOptions = {}): Promise
   const engine = options.change
     ? openEngine({ ...world, ...options.change(world) }, { current: settings }, kernel)
     : controlEngine;
+  const signer = options.hasSigner === false ? null : openAuditSigner(null, dir);
   const durability = { profile: "test", meaning: "a test" };
   const defaults = { version: "0.0.0", profile: "default", mode: "embedded", durability, warnings: [] } as const;
   const info: ServerInfo = { ...defaults, ...options.info };
   const sweeper = { duties: options.duties ?? (() => control.duties()) };
   const limits = { ...TEST_LIMITS, ratePerS: options.ratePerS ?? TEST_LIMITS.ratePerS, ...options.limits };
-  const server = openGateway({ engine, sweeper, metrics: prom, info }, limits, options.routes);
+  const server = openGateway({ engine, sweeper, metrics: prom, info, signer }, limits, options.routes);
   return {
     app: server.app,
     server,

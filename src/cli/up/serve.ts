@@ -2,6 +2,7 @@
 import { hostname } from "node:os";
 import { readCallerTrust, readKernelTrust } from "../../adapters/grpc/pem.ts";
 import { checkListenHost, isUnencrypted } from "../../adapters/grpc/trust.ts";
+import { openAuditSigner } from "../../adapters/node/audit-signer.ts";
 import { localSafety } from "../../adapters/node/local-safety.ts";
 import { promMetrics } from "../../adapters/node/prom-metrics.ts";
 import { type Config, LiveConfig } from "../../config/config.ts";
@@ -201,7 +202,11 @@ async function listen(
     safety_line: safetyTrust.ca === null ? "plain" : "tls",
   } as const;
   const about: ServerInfo = { version, profile, ...facts, ...(safetyAddress && kernel) };
-  const gateway = openGateway({ engine, sweeper: control, metrics, info: about }, config.process, routes);
+  const signer = openAuditSigner(
+    config.process.auditKeyFile,
+    facts.mode === "embedded" ? config.process.dataDir : null,
+  );
+  const gateway = openGateway({ engine, sweeper: control, metrics, info: about, signer }, config.process, routes);
   stops.add(() => gateway.stop());
   return { url: await gateway.listen(host, port), about };
 }

@@ -8,8 +8,8 @@ import type { Placement, Table } from "./table.ts";
  * 2. `hash` is SHA-256 in hex over the entry without it, as JSON with sorted keys and no spaces.
  * 3. Lines are written as `PendingAudit` in the commit that they describe. A sweep appends them to the chain, in order,
  *    in one commit with the head: no line is lost or duplicated.
- * 4. The head holds the count and the last hash, so truncation is detected. A writer with access to the store could
- *    forge a whole chain: keep copies of the head's hash elsewhere.
+ * 4. The head holds the count and the last hash, so truncation is detected. A writer with access to the store can
+ *    forge head and chain: only a head saved elsewhere detects that (`audit-checkpoint.ts`).
  */
 export type AuditKind =
   | "decision"
@@ -149,16 +149,27 @@ export interface AuditVerdict {
   readonly problem: AuditProblem | null;
 }
 
-/** Verifies a chain page by page, oldest first, up to the first problem. */
+/** A head that was saved outside of the store. */
+export interface SavedHead {
+  readonly head: string;
+  /** Entries at that time; null if unknown. */
+  readonly entries: number | null;
+}
+
+/** Verifies a chain page by page, oldest first, up to the first problem. The chain must contain the saved head. */
 export class AuditCheck {
   readonly #org: string;
+  readonly #saved: SavedHead | null;
   #next = 0;
   #hash: string;
+  #isSavedFound = false;
   #problem: AuditProblem | null = null;
 
-  constructor(org: string) {
+  constructor(org: string, saved: SavedHead | null = null) {
     this.#org = org;
+    this.#saved = saved;
     this.#hash = emptyHead(org).hash;
+    this.#findSaved();
   }
 
   /** True while no problem was found. */
@@ -168,14 +179,35 @@ export class AuditCheck {
       if (this.#problem) return false;
       this.#hash = entry.hash;
       this.#next++;
+      this.#findSaved();
     }
     return true;
   }
 
   end(head: AuditHead | null): AuditVerdict {
     const { count, hash } = head ?? emptyHead(this.#org);
-    this.#problem ??= this.#lookAtEnd(count, hash);
+    this.#problem ??= this.#lookAtEnd(count, hash) ?? this.#lookAtSaved();
     return { entries: this.#next, problem: this.#problem };
+  }
+
+  #findSaved(): void {
+    const saved = this.#saved;
+    if (saved === null || this.#hash !== saved.head) return;
+    if (saved.entries === null || saved.entries === this.#next) this.#isSavedFound = true;
+  }
+
+  #lookAtSaved(): AuditProblem | null {
+    if (this.#saved === null || this.#isSavedFound) return null;
+    const { entries } = this.#saved;
+    const index = this.#next;
+    if (entries === null) {
+      return { index, why: "entries removed or rewritten: no entry has the saved hash" };
+    }
+    if (index < entries) return { index, why: `entries removed: ${entries} entries were saved, ${index} are left` };
+    return {
+      index: Math.max(0, entries - 1),
+      why: "log rewritten: this entry or an earlier one differs from the saved one",
+    };
   }
 
   #look(entry: AuditEntry): AuditProblem | null {

@@ -55,6 +55,8 @@ export const ERRORS = {
   no_earlier_policy: { status: 409, retryable: false, title: "no earlier policy to roll back to" },
   first_key: { status: 409, retryable: false, title: "first API key must be a root key" },
   last_key: { status: 409, retryable: false, title: "last root API key cannot be revoked" },
+  audit_broken: { status: 409, retryable: false, title: "audit log is broken" },
+  audit_key_missing: { status: 409, retryable: false, title: "no key to sign audit checkpoints" },
   too_many_keys: { status: 409, retryable: false, title: "tenant API key limit reached" },
   body_too_large: { status: 413, retryable: false, title: "request body too large" },
   url_too_long: { status: 414, retryable: false, title: "URL too long" },

@@ -10,6 +10,7 @@ import {
   PAGE_ENTRIES,
   pageId,
   pageOf,
+  type SavedHead,
 } from "../../core/model/audit.ts";
 import type { Needs } from "../engine.ts";
 import { chainAudit } from "./chain-audit.ts";
@@ -54,15 +55,16 @@ export async function readAuditOf(
   return { entries, before };
 }
 
-/** Verifies the chain of an org. Entries written meanwhile are not an error. */
+/** Verifies the chain of an org, also against a saved head. Entries written meanwhile are not an error. */
 export async function checkAudit(
   engine: Needs<"world" | "commit" | "throttle">,
   org: string,
+  saved: SavedHead | null = null,
 ): Promise<AuditVerdict & { readonly head: string }> {
   const { store } = engine.world;
   await chainAudit(engine, org);
   const head = (await store.load(AUDIT_HEADS, org))?.value ?? emptyHead(org);
-  const check = new AuditCheck(org);
+  const check = new AuditCheck(org, saved);
   let cursor: string | undefined;
   do {
     const page = await store.list(AUDIT_PAGES, {

@@ -1,10 +1,14 @@
 /** A control plane on real servers whose wall clock starts at a given time, called without sockets. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { openAuditSigner } from "../../../src/adapters/node/audit-signer.ts";
 import { localSafety } from "../../../src/adapters/node/local-safety.ts";
 import { promMetrics } from "../../../src/adapters/node/prom-metrics.ts";
 import { startDemoWorker } from "../../../src/cli/up/demo.ts";
 import { defaultSettings } from "../../../src/config/config.ts";
 import { builtInKernel, DEMO_POLICY } from "../../../src/core/policy/kernel.ts";
-import { openEngine } from "../../../src/engine/engine.ts";
+import { type Engine, openEngine } from "../../../src/engine/engine.ts";
 import { startControl } from "../../../src/engine/start-control.ts";
 import { openGateway } from "../../../src/gateway/server.ts";
 import type { Blobs } from "../../../src/ports/blobs.ts";
@@ -15,6 +19,7 @@ import { quietLog } from "../quiet-log.ts";
 
 export interface ControlPlane {
   readonly world: World;
+  readonly engine: Engine;
   call(method: "GET" | "POST", path: string, body?: object): Promise<Answer>;
   /** Further calls use this API key. */
   use(key: string): void;
@@ -56,9 +61,11 @@ export async function openControlPlane({ nats, redis, nowMs }: Options): Promise
   const engine = openEngine(world, { current: settings }, kernel);
   const control = await startControl(engine);
   const stopWorker = await startDemoWorker(world);
+  const dir = mkdtempSync(join(tmpdir(), "cordum-formats-"));
+  const signer = openAuditSigner(null, dir);
   const durability = { profile: "test", meaning: "a test" };
   const info = { version: "0.0.0", profile: "default", mode: "cluster", durability, warnings: [] } as const;
-  const { app, stop } = openGateway({ engine, sweeper: control, metrics, info }, TEST_LIMITS);
+  const { app, stop } = openGateway({ engine, sweeper: control, metrics, info, signer }, TEST_LIMITS);
   let key: string | undefined;
   const call: ControlPlane["call"] = async (method, path, body) => {
     const headers = key === undefined ? {} : { "x-api-key": key };
@@ -68,6 +75,7 @@ export async function openControlPlane({ nats, redis, nowMs }: Options): Promise
   };
   return {
     world,
+    engine,
     call,
     use(next) {
       key = next;
@@ -84,6 +92,7 @@ export async function openControlPlane({ nats, redis, nowMs }: Options): Promise
       await stopWorker();
       await control.stop();
       await cluster.close();
+      rmSync(dir, { recursive: true, force: true });
     },
   };
 }

@@ -67,3 +67,14 @@ test("verify finds an entry that was changed in the store", async () => {
   const after = await get("/api/v1/audit/verify", "acme");
   expect(after.body).toMatchObject({ ok: false, entries: 250, problem: { index: 250 } });
 });
+
+test("a checkpoint requires a signing key, the role `operator`, and for the system chain a key of `*`", async () => {
+  expect((await get("/api/v1/audit/checkpoint", "viewer")).status).toBe(403);
+  expect((await get("/api/v1/audit/checkpoint?system=true", "acme")).status).toBe(403);
+  expect((await get("/api/v1/audit/checkpoint?system=true", "root")).body).toMatchObject({ tenant: "*" });
+  expect((await get("/api/v1/audit/verify?entries=3", "root")).status).toBe(400);
+  const unsigned = await openTestGateway({ hasSigner: false });
+  const response = await unsigned.call("GET", "/api/v1/audit/checkpoint");
+  expect(response.json()).toMatchObject({ status: 409, code: "audit_key_missing" });
+  await unsigned.close();
+});
