@@ -69,10 +69,13 @@ export function startUp(
   let err = "";
   const waiting: { text: string; resolve: () => void }[] = [];
   const closed = once(child, "close").then(([code]) => ({ exitCode: Number(code), out, err }));
+  let isStarted = false;
   const url = new Promise<string>((resolve, reject) => {
     child.stdout.on("data", (chunk) => {
       out += chunk;
-      if (!out.endsWith("}\n")) return;
+      // A process that fails later prints another document.
+      if (isStarted || !out.endsWith("}\n")) return;
+      isStarted = true;
       const { url } = JSON.parse(out);
       if (typeof url === "string") resolve(url);
       else reject(new Error(`did not start: ${out}`));

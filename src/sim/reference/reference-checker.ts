@@ -75,7 +75,7 @@ export class RunReferenceChecker {
     const jobs = this.#jobs.get(after.id) ?? new Map<string, Job>();
     const refused = refusedIn(workflow, after, jobs);
     const commit = commitOf(after, jobs, created + refused.length >= CREATED_MAX);
-    const from = before === null ? [this.#start(workflow, after, commit)] : (this.#states.get(after.id) ?? []);
+    const from = before === null ? this.#starts(workflow, after, refused, commit) : (this.#states.get(after.id) ?? []);
     if (from.length === 0) return;
     const inputs: Inputs = { before, after, ended, refused, commit };
     const possible = distinct(
@@ -99,6 +99,12 @@ export class RunReferenceChecker {
   #forget(id: string): void {
     this.#states.delete(id);
     this.#jobs.delete(id);
+  }
+
+  /** Refused delays fail at their start, before or after later steps are evaluated. */
+  #starts(workflow: SimWorkflow, run: Run, refused: readonly EndedJob[], commit: RefCommit): readonly RefState[] {
+    const regular = this.#start(workflow, run, commit);
+    return refused.length === 0 ? [regular] : [regular, this.#start(refusing(workflow, refused), run, commit)];
   }
 
   /** A rerun keeps the steps that do not depend on the start step and did not end the run. */
@@ -137,7 +143,7 @@ function rejoined(workflow: SimWorkflow, state: RefState, { step }: Job): RefSta
   if (parallel) steps.set(parallel.id, "RUNNING");
   const children = new Map([...state.children].filter(([id]) => steps.has(id)));
   if (index !== undefined) children.set(stepId, withOpen(children.get(stepId) ?? [], index));
-  return { ...state, steps, children, ending: new Map(), end: null };
+  return { ...state, steps, children, ending: new Map(), isPaused: state.isPaused && state.end === null, end: null };
 }
 
 /** The step job of the run that this commit redrives. The run is reopened in the same commit. */
@@ -161,7 +167,7 @@ function createdIn(change: Change, before: readonly (Versioned<unknown> | null)[
 function refusedIn(workflow: SimWorkflow, { steps }: Run, jobs: ReadonlyMap<string, Job>): readonly EndedJob[] {
   return workflow.steps.flatMap(({ id }) => {
     const { error, fan } = steps[id] ?? {};
-    if ((error ?? fan?.error)?.name !== "DelayTooLong") return [];
+    if ((error ?? fan?.error)?.name !== REFUSED) return [];
     const names = fan ? Array.from({ length: fan.spawned }, (_, index) => refJob(id, index)) : [id];
     return names.filter((job) => !jobs.has(job)).map((job) => ({ job, end: "fail" as const, isNew: true }));
   });
@@ -277,7 +283,7 @@ function pausedIn(before: Run | null, after: Run): boolean | null {
   return last === undefined ? null : last === "run_paused";
 }
 
-/** At the limit of a commit, and after the timeout of its step, the engine decides how many children it creates. */
+/** At the limit of a commit, after the timeout of a list and after a refused delay, the engine decides how many children it creates. */
 function commitOf({ steps, updatedMs }: Run, jobs: ReadonlyMap<string, Job>, isFull: boolean): RefCommit {
   return {
     isStopped: (job) => {
@@ -285,8 +291,9 @@ function commitOf({ steps, updatedMs }: Run, jobs: ReadonlyMap<string, Job>, isF
       return known === undefined || isStoppedByRun(known);
     },
     createdMax: (stepId) => {
-      const { spawned = 0, dueMs = Number.POSITIVE_INFINITY } = steps[stepId]?.fan ?? {};
-      return isFull || updatedMs >= dueMs ? spawned : Number.POSITIVE_INFINITY;
+      const { spawned = 0, dueMs = Number.POSITIVE_INFINITY, error } = steps[stepId]?.fan ?? {};
+      const isBounded = isFull || updatedMs >= dueMs || error?.name === REFUSED;
+      return isBounded ? spawned : Number.POSITIVE_INFINITY;
     },
   };
 }
@@ -350,6 +357,7 @@ function describeRun(run: Run, { steps: all }: SimWorkflow, open: readonly strin
 const counts = (open: number, ok: number, failed: number, stopped: number): string =>
   ` (${open} open, ${ok} ok, ${failed} failed, ${stopped} stopped)`;
 
+const REFUSED = "DelayTooLong";
 const END_OF: Partial<Record<JobState, RefEnd>> = {
   SUCCEEDED: "ok",
   FAILED: "fail",
