@@ -17,6 +17,7 @@ const ENTRY_POINTS = {
   index: "src/index.ts",
   worker: "src/worlds/worker-sdk.ts",
   sim: "src/sim/simulate.ts",
+  "evaluation-thread": "src/adapters/node/evaluation-thread.ts",
 };
 const dist = join(root, "dist");
 const stamp = join(dist, ".built");

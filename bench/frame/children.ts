@@ -30,8 +30,12 @@ export class Children {
     const entry = join(dir, "child.mjs");
     await build({
       absWorkingDir: ROOT,
-      entryPoints: ["bench/child/main.ts"],
-      outfile: entry,
+      entryPoints: {
+        child: "bench/child/main.ts",
+        "evaluation-thread": "src/adapters/node/evaluation-thread.ts",
+      },
+      outdir: dir,
+      outExtension: { ".js": ".mjs" },
       bundle: true,
       format: "esm",
       platform: "node",

@@ -10,6 +10,7 @@ import { IllegalMove } from "../core/model/job.ts";
 import { redact } from "../core/model/redact.ts";
 import { intentOf } from "../core/retry/intent.ts";
 import { ConflictError } from "../engine/commit.ts";
+import type { Busy } from "../ports/evaluator.ts";
 import { INVALID_CURSOR } from "../ports/store.ts";
 
 export class Problem extends Error {
@@ -23,6 +24,15 @@ export class Problem extends Error {
     this.code = code;
     this.facts = facts;
   }
+}
+
+/** An evaluation without an answer: too costly, or too many are waiting. */
+export function evaluationProblem(outcome: Busy | { readonly kind: "over"; readonly why: string }): Problem {
+  if (outcome.kind === "over") {
+    return new Problem("evaluation_limit", `${outcome.why}; send less at once, or simplify the expressions`);
+  }
+  const { current, limit } = outcome;
+  return new Problem("evaluation_busy", "send the request again later", { current, limit });
 }
 
 export interface ProblemResponse {

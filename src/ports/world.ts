@@ -1,6 +1,7 @@
 import type { Blobs } from "./blobs.ts";
 import type { Bus } from "./bus.ts";
 import type { Clock } from "./clock.ts";
+import type { Evaluator } from "./evaluator.ts";
 import type { Locks } from "./locks.ts";
 import type { Log } from "./log.ts";
 import type { Metrics } from "./metrics.ts";
@@ -19,6 +20,7 @@ export interface World {
   readonly locks: Locks;
   readonly blobs: Blobs;
   readonly safety: Safety;
+  readonly evaluator: Evaluator;
   readonly log: Log;
   readonly metrics: Metrics;
 }

@@ -1,6 +1,7 @@
 import { type NatsBus, openNatsBus } from "../adapters/nats/bus.ts";
 import type { NatsServer } from "../adapters/nats/connection.ts";
 import { cryptoRandom } from "../adapters/node/crypto-random.ts";
+import { threadEvaluator } from "../adapters/node/thread-evaluator.ts";
 import { wallClock } from "../adapters/node/wall-clock.ts";
 import type { PacketCodec } from "../adapters/packet-codec.ts";
 import { RedisBlobs } from "../adapters/redis/blobs.ts";
@@ -82,11 +83,13 @@ export async function openCluster(options: ClusterOptions): Promise<Cluster> {
     const locks = await RedisLocks.open(redis, clock, random);
     const store = new RedisStore(redis);
     const blobs = new RedisBlobs(redis.client);
+    const evaluator = threadEvaluator();
     return {
-      world: { name, clock, random, bus: nats, store, locks, blobs, safety, log, metrics },
+      world: { name, clock, random, bus: nats, store, locks, blobs, safety, evaluator, log, metrics },
       servers: { nats: nats.server, redis: redis.server },
       wentBackAt: () => redis.guard.wentBackAt,
       async close() {
+        await evaluator.close();
         await nats.close();
         await locks.close();
         await redis.close();

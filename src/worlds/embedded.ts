@@ -1,5 +1,6 @@
 import { hostname } from "node:os";
 import { cryptoRandom } from "../adapters/node/crypto-random.ts";
+import { threadEvaluator } from "../adapters/node/thread-evaluator.ts";
 import { wallClock } from "../adapters/node/wall-clock.ts";
 import { SqliteBlobs } from "../adapters/sqlite/blobs.ts";
 import { SqliteBus } from "../adapters/sqlite/bus/bus.ts";
@@ -10,6 +11,7 @@ import { openStorage, type Storage } from "../adapters/sqlite/storage.ts";
 import { SqliteStore } from "../adapters/sqlite/store.ts";
 import type { BusOptions } from "../ports/bus.ts";
 import type { Cancel, Clock } from "../ports/clock.ts";
+import type { Evaluator } from "../ports/evaluator.ts";
 import type { Log } from "../ports/log.ts";
 import type { Metrics } from "../ports/metrics.ts";
 import type { Random } from "../ports/random.ts";
@@ -24,6 +26,8 @@ export interface EmbeddedOptions {
   readonly metrics: Metrics;
   readonly safety: Safety;
   readonly bus: BusOptions;
+  /** Default: a thread. */
+  readonly evaluator?: Evaluator;
   readonly clock?: Clock;
   readonly random?: Random;
   /** Rows in the memtable at which a checkpoint starts; for tests. */
@@ -47,11 +51,14 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedWo
   const locks = new EmbeddedLocks(clock, random, () => fences.next());
   const blobs = new SqliteBlobs(writer, tables.blobs, clock);
   const stopCleanup = startCleanup(clock, log, store, blobs);
+  const thread = threadEvaluator();
+  const evaluator = options.evaluator ?? thread;
   const name = options.name ?? `${hostname()}-${process.pid}-${random.id().slice(-6)}`;
   return {
-    world: { name, clock, random, bus, store, locks, blobs, safety, log, metrics },
+    world: { name, clock, random, bus, store, locks, blobs, safety, evaluator, log, metrics },
     close: async () => {
       stopCleanup();
+      await thread.close();
       locks.close();
       bus.close();
       await writer.close();

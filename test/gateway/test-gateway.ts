@@ -19,6 +19,7 @@ import type { Log } from "../../src/ports/log.ts";
 import type { Metrics } from "../../src/ports/metrics.ts";
 import { put } from "../../src/ports/store.ts";
 import type { World } from "../../src/ports/world.ts";
+import { inlineEvaluator } from "../../src/sim/adapters/world.ts";
 import { openEmbedded } from "../../src/worlds/embedded.ts";
 
 export interface TestGateway {
@@ -47,6 +48,7 @@ export interface TestGatewayOptions {
   readonly log?: Log;
   /** Signs audit checkpoints by default. */
   readonly hasSigner?: boolean;
+  readonly evaluatesInThread?: true;
   /** Replaces all routes. */
   readonly routes?: readonly Route[];
 }
@@ -77,6 +79,8 @@ export async function openTestGateway(options: TestGatewayOptions = {}): Promise
     log,
     metrics: ends.metrics,
     safety: localSafety(kernel),
+    // A thread per test would take longer than the test.
+    ...(options.evaluatesInThread ? {} : { evaluator: inlineEvaluator }),
     bus: { ackWaitMs, deliverMax, inFlightMax: ackPendingMax },
   });
   const controlEngine = openEngine(world, { current: settings }, kernel);

@@ -8,8 +8,12 @@ export async function bundle(fixture: string): Promise<string> {
   const dir = mkdtempSync(join(import.meta.dirname, "..", "..", "node_modules", ".cordum-fixture-"));
   const outfile = join(dir, fixture.replace(/\.ts$/, ".mjs"));
   await build({
-    entryPoints: [join(import.meta.dirname, "fixtures", fixture)],
-    outfile,
+    entryPoints: {
+      [fixture.replace(/\.ts$/, "")]: join(import.meta.dirname, "fixtures", fixture),
+      "evaluation-thread": join(import.meta.dirname, "..", "..", "src", "adapters", "node", "evaluation-thread.ts"),
+    },
+    outdir: dir,
+    outExtension: { ".js": ".mjs" },
     bundle: true,
     platform: "node",
     format: "esm",

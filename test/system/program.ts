@@ -21,7 +21,10 @@ export class Program {
     // The program reads its version from the parent directory.
     writeFileSync(join(dir, "package.json"), '{"version": "1.2.3", "type": "module"}');
     const built = build({
-      entryPoints: { main: join(src, "main.ts") },
+      entryPoints: {
+        main: join(src, "main.ts"),
+        "evaluation-thread": join(src, "adapters", "node", "evaluation-thread.ts"),
+      },
       outdir: join(dir, "dist"),
       bundle: true,
       splitting: true,

@@ -3,7 +3,16 @@
 
 import { type Source, targetOf, type Violation } from "./source.ts";
 
-const DECISIONS = ["core/model", "core/jobs", "core/retry", "core/policy", "core/workflow", "core/rollout"];
+const DECISIONS = [
+  "core/model",
+  "core/jobs",
+  "core/retry",
+  "core/policy",
+  "core/workflow",
+  "core/rollout",
+  "core/expression",
+  "core/evaluation",
+];
 const INNER = [...DECISIONS, "core/settings", "protocol", "ports", "config"];
 
 export const LAYERS: Readonly<Record<string, readonly string[]>> = {
@@ -17,10 +26,11 @@ export const LAYERS: Readonly<Record<string, readonly string[]>> = {
     ...["core/workflow", "core/expression", "core/yaml", "core/model", "core/retry", "core/jobs", "protocol"],
     "type core/settings",
   ],
+  "core/evaluation": ["core/evaluation", "core/expression", "core/policy", "core/workflow"],
   "core/rollout": ["core/rollout", "core/model", "core/retry"],
   "core/settings": ["core/model", "core/retry"],
   protocol: ["protocol", "core/model", "core/retry", "type core/policy"],
-  ports: ["ports", "core/model", "core/retry", "core/policy", "protocol"],
+  ports: ["ports", "core/model", "core/retry", "core/policy", "protocol", "type core/evaluation"],
   config: ["config", "core/settings", "core/model", "core/retry"],
   engine: ["engine", "ports", "protocol", ...DECISIONS, "type config", "type core/settings"],
   worker: ["worker", "ports", "protocol", "core/model", "core/retry"],

@@ -6,7 +6,10 @@ import { isNode, lineOf, type Node, type Source, targetOf, type Violation, visit
 
 const FILE_LINES_MAX = 400;
 const FUNCTION_LINES_MAX = 60;
-const ENTRY_POINTS = ["src/main.ts", "src/index.ts", "src/worlds/worker-sdk.ts", "src/sim/simulate.ts"];
+const ENTRY_POINTS = [
+  ...["src/main.ts", "src/index.ts", "src/worlds/worker-sdk.ts", "src/sim/simulate.ts"],
+  "src/adapters/node/evaluation-thread.ts",
+];
 const EMPTY_NAMES = new Set(["util", "utils", "helper", "helpers", "common", "misc"]);
 
 /** Areas that access the real environment; all others receive time, randomness and settings as arguments. */

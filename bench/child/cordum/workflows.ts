@@ -36,7 +36,7 @@ export function openEngineWith(world: World, differing: Readonly<Record<string, 
 export async function applyAll(engine: Engine, org: string, documents: readonly unknown[]): Promise<void> {
   for (const document of documents) {
     const applied = await applyWorkflow(engine, { org, by: "bench", document });
-    if (applied.kind !== "applied") throw new Error(applied.problems.join("; "));
+    if (applied.kind !== "applied") throw new Error(JSON.stringify(applied));
   }
 }
 

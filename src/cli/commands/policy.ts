@@ -3,7 +3,7 @@ import { compile, type Snapshot } from "../../core/policy/compile.ts";
 import type { PolicyRequest } from "../../core/policy/decision.ts";
 import { diff } from "../../core/policy/diff.ts";
 import { readPolicy } from "../../core/policy/document.ts";
-import { simulate } from "../../core/policy/evaluate.ts";
+import { simulate, simulationBudget } from "../../core/policy/evaluate.ts";
 import { explain } from "../../core/policy/explain.ts";
 import { type PolicyRequestBody, readPolicyRequest } from "../../gateway/routes/policy-request.ts";
 import { diffView, explanationView, simulationView } from "../../gateway/views/policy-views.ts";
@@ -71,7 +71,7 @@ export async function simulatePolicy(
     throw new CliError(EXIT.usage, "--offline requires --policy", "cordum policy simulate --help");
   } else {
     const policyRequests = requests.map((question) => requestFrom(question, "simulate"));
-    answer = simulationView(simulate(snapshotIn(policy), policyRequests), null, () => true);
+    answer = simulationView(simulate(snapshotIn(policy), policyRequests, simulationBudget()), null, () => true);
   }
   if (options.json) printJson(io, answer);
   else io.out(simulationText(answer, requests));

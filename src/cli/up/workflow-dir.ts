@@ -92,6 +92,7 @@ const UNCHANGED = "the previous version stays in use";
 async function applyText(engine: Engine, { file, text }: WorkflowText, log: Log): Promise<void> {
   const applied = await applyWorkflow(engine, { org: DEFAULT_ORG, by: `file ${file}`, source: { text, file } });
   if (applied.kind === "invalid") throw new Error(applied.problems.join("; "));
+  if (applied.kind !== "applied") throw new Error(applied.kind === "over" ? applied.why : "too many evaluations");
   const { id, version, isNew } = applied;
   if (isNew) log.write("info", "workflow_applied", { file, workflow: id, version });
 }

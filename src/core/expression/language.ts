@@ -10,9 +10,12 @@ import { type ASTNode, Environment, type ParseResult } from "@marcbachmann/cel-j
 import { suggestion } from "../model/suggestion.ts";
 import { Meter } from "./meter.ts";
 import { meteredSource, nodesOf } from "./metered-source.ts";
-import { callProblem, Patterns } from "./patterns.ts";
+import { callProblem, type PatternStates, Patterns } from "./patterns.ts";
 
 export const EXPRESSION_LIMITS = { length: 2_048, nodes: 256, depth: 24, elements: 256 } as const;
+
+/** Over all expressions of one document: compiling it takes at most about a second. */
+export const DOCUMENT_LIMITS = { nodes: 100_000, patternStates: 50_000 } as const;
 
 export interface LanguageOptions {
   /** Variables and their types. */
@@ -34,11 +37,29 @@ export type Compiled =
   | { readonly kind: "ok"; readonly run: ParseResult; readonly type: string; readonly ast: ASTNode }
   | { readonly kind: "bad"; readonly problem: string };
 
+/** The expressions of one document so far. */
+export class DocumentSize implements PatternStates {
+  nodes = 0;
+  states = 0;
+
+  /** Why no further expression is compiled; null if there is room. */
+  get problem(): string | null {
+    if (this.nodes > DOCUMENT_LIMITS.nodes) {
+      return `is one too many: all expressions together have more than ${DOCUMENT_LIMITS.nodes} operations`;
+    }
+    if (this.states > DOCUMENT_LIMITS.patternStates) {
+      return `is one too many: all patterns together expand to more than ${DOCUMENT_LIMITS.patternStates} states`;
+    }
+    return null;
+  }
+}
+
 /** The expressions of a language share one meter. */
 export class Language {
   readonly meter: Meter;
   readonly #options: LanguageOptions;
-  readonly #patterns = new Patterns();
+  readonly #patterns: Patterns;
+  readonly #size: DocumentSize;
   /**
    * Source text is checked in the first environment; the instrumented form is parsed in the second, which knows the
    * meter functions.
@@ -46,10 +67,16 @@ export class Language {
   readonly #written: Environment;
   readonly #metered: Environment;
 
-  /** Languages with the same meter share a budget. */
-  constructor(options: LanguageOptions, meter: Meter = new Meter(options.what, options.stepsMax)) {
+  /** Languages with the same meter share a budget; those of one document share its size. */
+  constructor(
+    options: LanguageOptions,
+    meter: Meter = new Meter(options.what, options.stepsMax),
+    size: DocumentSize = new DocumentSize(),
+  ) {
     this.#options = options;
     this.meter = meter;
+    this.#size = size;
+    this.#patterns = new Patterns(size);
     this.#written = this.#environment(1);
     this.#metered = this.meter.register(this.#environment(8));
   }
@@ -58,14 +85,18 @@ export class Language {
     if (text.length > EXPRESSION_LIMITS.length) {
       return bad(`is longer than ${EXPRESSION_LIMITS.length} characters; ${this.#options.whenTooLong}`);
     }
+    const full = this.#size.problem;
+    if (full !== null) return bad(full);
     try {
       const written = this.#written.parse(text);
       const nodes = nodesOf(written.ast);
+      this.#size.nodes += nodes.length;
       const refused = nodes.map(callProblem).find((problem) => problem !== null) ?? this.#options.refuse?.(written.ast);
       if (refused !== undefined && refused !== null) return bad(refused);
       const { valid, type, error } = written.check();
       if (!valid) return bad(this.#problemOf(error, text));
-      this.#patterns.add(nodes);
+      const badPattern = this.#patterns.add(nodes);
+      if (badPattern !== null) return bad(badPattern);
       const run = this.#metered.parse(meteredSource(written.ast));
       const metered = run.check();
       if (!metered.valid) return bad(faultOf(metered.error));

@@ -1,5 +1,6 @@
 /** Counts evaluation cost. One step is about one AST node, some 50 ns. */
 import type { ASTNode, Environment } from "@marcbachmann/cel-js";
+import type { StepBudget } from "./budget.ts";
 
 /** Errors capture a stack trace. */
 const ERROR_STEPS = 100;
@@ -8,22 +9,47 @@ export class Meter {
   /** Created once: a stack trace per error would cost more than the refused step. */
   readonly #over: Error;
   readonly #stepsMax: number;
+  /** The request's budget, shared with other meters; null if there is none. */
+  #budget: StepBudget | null = null;
+  #granted: number;
   #left: number;
 
   /** `what` is the subject of the error: `the conditions`. */
   constructor(what: string, stepsMax: number) {
     this.#over = new Error(`${what} exceeded the limit of ${stepsMax} evaluation steps`);
     this.#stepsMax = stepsMax;
+    this.#granted = stepsMax;
     this.#left = stepsMax;
   }
 
   reset(): void {
-    this.#left = this.#stepsMax;
+    this.#budget?.spend(this.steps);
+    this.#granted = Math.min(this.#stepsMax, this.#budget?.left ?? this.#stepsMax);
+    this.#left = this.#granted;
+  }
+
+  get budget(): StepBudget | null {
+    return this.#budget;
+  }
+
+  /** Runs `work` within the budget of a request. */
+  within<T>(budget: StepBudget, work: () => T): T {
+    const around = this.#budget;
+    this.reset();
+    this.#budget = budget;
+    this.reset();
+    try {
+      return work();
+    } finally {
+      this.reset();
+      this.#budget = around;
+      this.reset();
+    }
   }
 
   /** Since the last reset. */
   get steps(): number {
-    return this.#stepsMax - this.#left;
+    return this.#granted - this.#left;
   }
 
   /** Stays true until the next reset, because `all`, `exists`, `||` and `&&` absorb errors. */
@@ -32,7 +58,7 @@ export class Meter {
   }
 
   get fault(): string {
-    return this.#over.message;
+    return this.#granted < this.#stepsMax && this.#budget !== null ? this.#budget.fault : this.#over.message;
   }
 
   charge(steps: number): void {

@@ -18,8 +18,13 @@ export function plainSource(node: ASTNode): string {
 }
 
 /** A node and its descendants. */
-export function nodesOf(node: ASTNode): readonly ASTNode[] {
-  return [node, ...childrenOf(node).flatMap(nodesOf)];
+export function nodesOf(root: ASTNode): readonly ASTNode[] {
+  const nodes = [root];
+  for (let at = 0; at < nodes.length; at++) {
+    const node = nodes[at];
+    if (node !== undefined) nodes.push(...childrenOf(node));
+  }
+  return nodes;
 }
 
 /** Functions that only read; others create values, which costs more. */

@@ -1,19 +1,39 @@
-/** `re2(text, pattern)`: regular expressions in linear time. Patterns must be literals, never input. */
+/**
+ * `re2(text, pattern)`: regular expressions in linear time. Patterns must be literals, never input.
+ *
+ * The size of the automaton is bounded before it is built: `x{1000}` has a thousand states.
+ */
 import type { ASTNode, Environment } from "@marcbachmann/cel-js";
 import { RE2JS } from "re2js";
 import type { Meter } from "./meter.ts";
 
 export const PATTERN_LENGTH_MAX = 256;
+export const PATTERN_STATES_MAX = 2_000;
+
+/** Counts the states of all patterns of a document. */
+export interface PatternStates {
+  states: number;
+}
 
 export class Patterns {
   readonly #patterns = new Map<string, RE2JS>();
+  readonly #total: PatternStates;
 
-  /** Compiles the patterns of an expression. */
-  add(nodes: readonly ASTNode[]): void {
+  constructor(total: PatternStates) {
+    this.#total = total;
+  }
+
+  /** Compiles the patterns of an expression. Returns the problem with one, or null. */
+  add(nodes: readonly ASTNode[]): string | null {
     for (const node of nodes) {
       const pattern = patternOf(node);
-      if (pattern !== null) this.#patterns.set(pattern, RE2JS.compile(pattern));
+      if (pattern === null || this.#patterns.has(pattern)) continue;
+      const read = readPattern(pattern);
+      if (read.kind === "bad") return `has the invalid pattern \`${pattern}\`: ${read.problem}`;
+      this.#total.states += read.pattern.programSize();
+      this.#patterns.set(pattern, read.pattern);
     }
+    return null;
   }
 
   register(environment: Environment, meter: Meter): Environment {
@@ -39,9 +59,7 @@ export function callProblem(node: ASTNode): string | null {
   if (name !== "re2") return null;
   const pattern = patternOf(node);
   if (pattern === null) return "needs a literal pattern for `re2`, as in `re2(topic, 'pay|refund')`";
-  if (pattern.length > PATTERN_LENGTH_MAX) return `has a pattern of more than ${PATTERN_LENGTH_MAX} characters`;
-  const read = readPattern(pattern);
-  return read.kind === "ok" ? null : `has the invalid pattern \`${pattern}\`: ${read.problem}`;
+  return pattern.length > PATTERN_LENGTH_MAX ? `has a pattern of more than ${PATTERN_LENGTH_MAX} characters` : null;
 }
 
 export type ReadPattern =
@@ -49,12 +67,51 @@ export type ReadPattern =
   | { readonly kind: "bad"; readonly problem: string };
 
 export function readPattern(pattern: string): ReadPattern {
+  if (statesAtMost(pattern) > PATTERN_STATES_MAX) {
+    const problem = `its repetitions expand to more than ${PATTERN_STATES_MAX} states; use smaller counts`;
+    return { kind: "bad", problem };
+  }
   try {
     return { kind: "ok", pattern: RE2JS.compile(pattern) };
   } catch (error) {
     return { kind: "bad", problem: error instanceof Error ? error.message : String(error) };
   }
 }
+
+/** An upper bound of the number of states, from the text alone. Invalid patterns are refused by the compiler. */
+export function statesAtMost(pattern: string): number {
+  const around: number[] = [];
+  let [total, last] = [0, 0];
+  for (let at = 0; at < pattern.length; ) {
+    const rest = pattern.slice(at);
+    const counted = /^\{(\d+)(,(\d*))?\}/.exec(rest);
+    const token = counted?.[0] ?? TOKEN.exec(rest)?.[0] ?? rest.slice(0, 1);
+    at += token.length;
+    if (counted) {
+      // An optional copy takes two states, as does the loop of `{2,}`.
+      const copies = Math.max(Number(counted[1]), Number(counted[3] || 0), 1) + (counted[2] === undefined ? 0 : 1);
+      const repeated = last * copies * (counted[2] === undefined ? 1 : 2);
+      total += repeated - last;
+      last = repeated;
+    } else if (token.startsWith("(")) {
+      around.push(total);
+      [total, last] = [0, 0];
+    } else if (token === ")") {
+      last = total + 2;
+      total = (around.pop() ?? 0) + last;
+    } else if (token === "*" || token === "+" || token === "?" || token === "|") {
+      total += 2;
+      last += 2;
+    } else {
+      last = token.startsWith("\\Q") ? token.length : 1;
+      total += last;
+    }
+  }
+  return around.reduce((sum, size) => sum + size, total);
+}
+
+/** A class, an escape, a quotation, the start of a group. */
+const TOKEN = /^(\[\^?\]?(\[:[^\]]*:\]|\\.|[^\]\\])*\]|\\Q.*?(\\E|$)|\\[pPx]\{[^}]*\}|\\.|\(\?[^:)>]*[:>]?|\()/s;
 
 function patternOf(node: ASTNode): string | null {
   if (node.op !== "call" || node.args[0] !== "re2") return null;

@@ -66,6 +66,8 @@ export const ERRORS = {
     retryable: false,
     title: "idempotency key or job id already used for a different request",
   },
+  evaluation_limit: { status: 422, retryable: false, title: "evaluation limit reached" },
+  evaluation_busy: { status: 429, retryable: true, title: "too many evaluations waiting" },
   too_many_requests: { status: 429, retryable: true, title: "rate limit exceeded" },
   too_many_runs: { status: 429, retryable: true, title: "tenant run limit reached" },
   too_many_waiting: { status: 429, retryable: true, title: "too many open streams and long polls" },

@@ -7,6 +7,7 @@
  *    the input is too large.
  */
 import type { ParseResult } from "@marcbachmann/cel-js";
+import type { StepBudget } from "../expression/budget.ts";
 import { faultOf, Language } from "../expression/language.ts";
 import { nodesOf } from "../expression/metered-source.ts";
 import type { PolicyRequest } from "./decision.ts";
@@ -52,6 +53,20 @@ export class Conditions {
     }
     const readsInput = nodesOf(ast).some(({ op, args }) => op === "id" && args === "input");
     return { kind: "ok", condition: { run, readsInput } };
+  }
+
+  /** Runs `work` within the budget of a request that evaluates many checks. */
+  within<T>(budget: StepBudget, work: () => T): T {
+    return this.#meter.within(budget, work);
+  }
+
+  reset(): void {
+    this.#meter.reset();
+  }
+
+  /** Since the last check began. */
+  get steps(): number {
+    return this.#meter.steps;
   }
 
   open(request: PolicyRequest): void {

@@ -1,3 +1,4 @@
+import { BudgetError, StepBudget } from "../expression/budget.ts";
 import { canonicalRequest } from "./canonical-request.ts";
 import type { CompiledRule, Snapshot } from "./compile.ts";
 import type { Outcome } from "./condition.ts";
@@ -172,8 +173,20 @@ export interface Simulation {
   readonly byRule: readonly { readonly ruleId: string | null; readonly count: number }[];
 }
 
-export function simulate(snapshot: Snapshot, requests: readonly PolicyRequest[]): Simulation {
-  const decisions = requests.map((request) => evaluate(snapshot, request));
+/** Fifty checks that use their whole limit, or thousands of usual ones. */
+export const simulationBudget = (): StepBudget => new StepBudget("the simulation", 5_000_000);
+
+/** Throws a `BudgetError` if the requests together exceed the budget: a cut-off condition is no decision. */
+export function simulate(snapshot: Snapshot, requests: readonly PolicyRequest[], budget: StepBudget): Simulation {
+  const decisions = snapshot.conditions.within(budget, () =>
+    requests.map((request) => {
+      const decision = evaluate(snapshot, request);
+      // At most a tenth of the rules is matched beyond the index.
+      budget.spend(1 + snapshot.rules.length / 10);
+      if (budget.left === 0) throw new BudgetError(budget.fault);
+      return decision;
+    }),
+  );
   const byRule = new Map<string | null, number>(snapshot.document.rules.map(({ id }) => [id, 0]));
   byRule.set(null, 0);
   for (const { ruleId } of decisions) byRule.set(ruleId, (byRule.get(ruleId) ?? 0) + 1);

@@ -2,7 +2,7 @@ import { canonicalRequest } from "./canonical-request.ts";
 import type { CompiledRule, Snapshot } from "./compile.ts";
 import type { Outcome } from "./condition.ts";
 import type { Decision, PolicyRequest } from "./decision.ts";
-import { decisionAfter, hasAny, hasLabel, hasName, hasPattern, hasTopic } from "./evaluate.ts";
+import { decisionAfter, hasAny, hasLabel, hasName, hasPattern, hasTopic, matches } from "./evaluate.ts";
 import { Topic } from "./pattern.ts";
 import { labelOf } from "./request-view.ts";
 
@@ -37,13 +37,14 @@ export function explain(snapshot: Snapshot, received: PolicyRequest): Explanatio
   snapshot.conditions.open(request);
   try {
     for (const rule of snapshot.rules) {
-      const mismatches = mismatchesOf(rule, request, topic);
-      const outcome = mismatches.length > 0 ? false : rule.when === null || snapshot.conditions.evaluate(rule.when);
+      const isMatch = matches(rule, request, topic);
+      const outcome = isMatch && (rule.when === null || snapshot.conditions.evaluate(rule.when));
       const decision = decisionAfter(rule, outcome);
       if (decision !== null) return { decision, tried, omitted: count - tried.length };
       count += 1;
-      if (mismatches.length === 0) mismatches.push(unanswered(rule, outcome));
-      if (tried.length < TRIED_MAX) tried.push({ ruleId: rule.rule.id, mismatches });
+      if (tried.length >= TRIED_MAX) continue;
+      const mismatches = isMatch ? [unanswered(rule, outcome)] : mismatchesOf(rule, request, topic);
+      tried.push({ ruleId: rule.rule.id, mismatches });
     }
   } finally {
     snapshot.conditions.close();

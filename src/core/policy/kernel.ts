@@ -42,7 +42,13 @@ export class LiveKernel {
     return true;
   }
 
+  /** Evaluation steps of the last decision of this process. */
+  get stepsOfLast(): number {
+    return this.#inForce.snapshot.conditions.steps;
+  }
+
   decide(request: PolicyRequest): Decision {
+    this.#inForce.snapshot.conditions.reset();
     return evaluate(this.#inForce.snapshot, request);
   }
 }

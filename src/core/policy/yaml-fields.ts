@@ -2,9 +2,12 @@
 import { isMap, isScalar, isSeq, type Node, type YAMLMap } from "yaml";
 import { nfc } from "../model/canonical.ts";
 import { suggestion } from "../model/suggestion.ts";
-import { nestingProblem, parseYaml, startOf } from "../yaml/parse.ts";
+import { parseYaml, sizeProblem, startOf } from "../yaml/parse.ts";
 
 export type YamlNode = Node | null | undefined;
+
+/** 10,000 rules have about 900,000. */
+const TOKENS_MAX = 1_000_000;
 
 export const TEXT_LIMITS = { names: 1_000, nameLength: 256 } as const;
 
@@ -16,7 +19,7 @@ export function readYaml<T>(
   file: { readonly name: string; readonly text: string },
   read: (fields: YamlFields, contents: YamlNode) => T,
 ): ReadYaml<T> {
-  const deep = nestingProblem(file.text);
+  const deep = sizeProblem(file.text, TOKENS_MAX);
   if (deep !== null) return { kind: "bad", problems: [`${file.name}: ${deep}`] };
   const { yaml, lines, faults } = parseYaml(file.text);
   const at = (offset: number) => `${file.name}:${lines.linePos(offset).line}`;

@@ -61,13 +61,15 @@ function faultText({ code, message }: YAMLError): string {
 const NESTING_MAX = { brackets: 64, indicators: 64, columns: 128 } as const;
 
 /**
- * Checks depth and size before parsing; null if the text can be parsed. The parser is recursive: a few thousand brackets
+ * Checks depth and size before parsing; null if the text can be parsed. The parser takes some microseconds per token and
+ * more for each that it reports, and it is recursive: a few thousand brackets
  * exhaust the stack and can end the process. The lexer is not.
  */
-export function nestingProblem(text: string, tokensMax = Number.POSITIVE_INFINITY): string | null {
+export function sizeProblem(text: string, tokensMax: number): string | null {
   let brackets = 0;
   let indicators = 0;
   let tokens = 0;
+  let unsupported = 0;
   let before = "\n";
   for (const token of new Lexer().lex(text)) {
     tokens += 1;
@@ -75,17 +77,22 @@ export function nestingProblem(text: string, tokensMax = Number.POSITIVE_INFINIT
     // The token after this mark is a scalar.
     const isText = before === SCALAR;
     if (token.endsWith("\n") || isText) indicators = token.endsWith("\n") ? 0 : indicators;
-    else if (token === "[" || token === "{") brackets += 1;
+    else if (UNSUPPORTED.has(token.charAt(0))) {
+      unsupported += 1;
+      if (unsupported > FAULTS_MAX) return "has tags, anchors, aliases or directives, which are not supported";
+    } else if (token === "[" || token === "{") brackets += 1;
     else if (token === "]" || token === "}") brackets = Math.max(0, brackets - 1);
-    else if (token === "-" || token === "?" || token === ":") indicators += 1;
+    else if (brackets === 0 && (token === "-" || token === "?" || token === ":")) indicators += 1;
     else if (isBlank(token) && before.endsWith("\n") && brackets === 0 && token.length > NESTING_MAX.columns)
       return DEEP;
-    if (brackets > NESTING_MAX.brackets || (brackets === 0 && indicators > NESTING_MAX.indicators)) return DEEP;
+    if (brackets > NESTING_MAX.brackets || indicators > NESTING_MAX.indicators) return DEEP;
     before = token;
   }
   return null;
 }
 
+/** The first characters of tags, anchors, aliases and directives. Few of them are reported by the parser, with a line. */
+const UNSUPPORTED: ReadonlySet<string> = new Set(["!", "&", "*", "%"]);
 const SCALAR = "\u001f";
 const DEEP = "is nested too deeply";
 

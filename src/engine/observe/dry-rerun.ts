@@ -20,7 +20,7 @@ export type DryRerun =
   | { readonly kind: "still_open"; readonly state: RunState };
 
 export async function dryRerun(
-  engine: Needs<"world" | "settings" | "commit" | "tasks" | "audit" | "safety" | "planCache" | "runCache">,
+  engine: Needs<"world" | "settings" | "commit" | "tasks" | "audit" | "safety" | "kernel" | "planCache" | "runCache">,
   { org, runId, fromStep, by }: DryRerunRequest,
 ): Promise<DryRerun> {
   const found = await loadTenantRun(engine, org, runId);

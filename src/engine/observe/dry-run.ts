@@ -1,3 +1,4 @@
+import { StepBudget } from "../../core/expression/budget.ts";
 import type { Job } from "../../core/model/job.ts";
 import type { Run } from "../../core/model/run.ts";
 import type { Decision } from "../../core/policy/decision.ts";
@@ -43,10 +44,12 @@ export interface DryStep {
 export type DryRun =
   | { readonly kind: "dry"; readonly version: number; readonly steps: readonly DryStep[] }
   | { readonly kind: "no_workflow" }
-  | { readonly kind: "invalid"; readonly problems: readonly string[] };
+  | { readonly kind: "invalid"; readonly problems: readonly string[] }
+  /** The steps together are too expensive. */
+  | { readonly kind: "over"; readonly why: string };
 
 export async function dryRun(
-  engine: Needs<"world" | "settings" | "commit" | "tasks" | "audit" | "safety" | "planCache">,
+  engine: Needs<"world" | "settings" | "commit" | "tasks" | "audit" | "safety" | "kernel" | "planCache">,
   request: DryRunRequest,
 ): Promise<DryRun> {
   const version = await versionToRun(engine, request.org, request.workflowId, request.version);
@@ -55,18 +58,26 @@ export async function dryRun(
 }
 
 export async function dryPlan(
-  engine: Needs<"world" | "settings" | "commit" | "tasks" | "audit" | "safety">,
+  engine: Needs<"world" | "settings" | "commit" | "tasks" | "audit" | "safety" | "kernel">,
   plan: Plan,
   request: DryRunRequest & { readonly version: number },
 ): Promise<DryRun> {
   const { version } = request;
-  const problems = inputProblems(plan, request.input ?? null);
+  const budget = new StepBudget("the dry run", DRY_STEPS_MAX);
+  const input = request.input ?? null;
+  const problems = plan.within(budget, () => inputProblems(plan, input));
   if (problems.length > 0) return { kind: "invalid", problems };
   const run = runOf(engine, plan, request, version);
   const steps: DryStep[] = [];
   for (const id of plan.order) {
     const step = plan.steps.get(id);
-    if (step) steps.push(await dryStep(engine, run, step, request.input ?? null));
+    if (!step) continue;
+    const rendered = plan.within(budget, () => inputOf(run, step, input));
+    if (budget.left > 0) steps.push(await dryStep(engine, run, step, rendered));
+    budget.spend(engine.kernel.stepsOfLast);
+    if (budget.left === 0) return { kind: "over", why: budget.fault };
+    // Other requests are served between two steps.
+    await new Promise<void>((resolve) => engine.world.clock.after(0, resolve));
   }
   return { kind: "dry", version, steps };
 }
@@ -75,9 +86,8 @@ async function dryStep(
   engine: Needs<"world" | "settings" | "commit" | "tasks" | "audit" | "safety">,
   run: Run,
   step: PlanStep,
-  input: unknown,
+  rendered: DryInput,
 ): Promise<DryStep> {
-  const rendered = inputOf(run, step, input);
   const { act } = step;
   const shown = {
     stepId: step.id,
@@ -95,6 +105,9 @@ async function dryStep(
     ? { ...shown, decision: checked.decision }
     : { ...shown, decision: null, unavailable: checked.reason };
 }
+
+/** Templates, schemas and policy checks of all steps. */
+const DRY_STEPS_MAX = 2_000_000;
 
 interface DryInput {
   readonly value: unknown;

@@ -1,3 +1,4 @@
+import { StepBudget } from "../../core/expression/budget.ts";
 import { cancelJob } from "../../core/jobs/lifecycle.ts";
 import { isFinal, JOBS, type Job, openChildrenOf } from "../../core/model/job.ts";
 import { isRunFinal, type Run, type TimelineLine } from "../../core/model/run.ts";
@@ -55,6 +56,8 @@ class DecisionRound {
   readonly #stopped = new Map<string, { readonly found: Versioned<Job>; readonly next: Job }>();
   readonly #pages: (readonly TimelineLine[])[] = [];
   readonly #notifications: Notification[] = [];
+  /** Evaluation blocks the event loop. A step beyond the budget fails. */
+  readonly #budget = new StepBudget("the expressions of one commit", COMMIT_STEPS_MAX);
   #run: Run;
   #hasMore = false;
 
@@ -97,7 +100,7 @@ class DecisionRound {
     const source = { runId: run.id, plan: this.#plan, fresh: this.#fresh };
     const known = new Values((ptr) => this.#engine.runCache.recallValue(ptr));
     const step = await withValues(this.#engine, source, known, (values) =>
-      advance(this.#plan, run, events, values, context),
+      this.#plan.within(this.#budget, () => advance(this.#plan, run, events, values, context)),
     );
     this.#run = step.run;
     this.#hasMore = step.hasMore;
@@ -175,6 +178,8 @@ function startsStoppedBy(stop: Stop, starts: readonly Start[]): number {
 
 const isPending = (job: Job | Promise<Job>): boolean => job instanceof Promise;
 
+/** About a second: more than one list step may use (see `for-each.ts`). */
+const COMMIT_STEPS_MAX = 5_000_000;
 /** Timeline lines per record. */
 const PAGE_LINES = 256;
 /** Jobs that one commit creates and stops. Bounded, because a large commit delays all others. */

@@ -8,6 +8,7 @@
  * 4. Deleting removes the head from all lists at once. The versions are removed when no run uses the workflow.
  */
 import { createHash } from "node:crypto";
+import type { WorkflowSource } from "../../core/evaluation/tasks.ts";
 import { canonicalText } from "../../core/model/json.ts";
 import { RUNS, type Run, runsOfWorkflow } from "../../core/model/run.ts";
 import {
@@ -21,29 +22,33 @@ import {
 } from "../../core/model/workflow.ts";
 import { compileWorkflow } from "../../core/workflow/definition/compile.ts";
 import type { Plan } from "../../core/workflow/definition/plan.ts";
-import { readWorkflow } from "../../core/workflow/definition/read-workflow.ts";
+import type { Busy } from "../../ports/evaluator.ts";
 import { put, type Versioned } from "../../ports/store.ts";
 import { auditPut } from "../audit/index.ts";
 import { retryOnConflict } from "../commit.ts";
 import type { Needs } from "../engine.ts";
 
-/** `source`: YAML or JSON text, and the file name used in problems. */
-export type ApplyRequest = { readonly org: string; readonly by: string } & (
-  | { readonly source: { readonly text: string; readonly file: string } }
-  | { readonly document: unknown }
-);
+export type ApplyRequest = { readonly org: string; readonly by: string } & WorkflowSource;
 
 export type Applied =
   | { readonly kind: "applied"; readonly id: string; readonly version: number; readonly isNew: boolean }
-  | { readonly kind: "invalid"; readonly problems: readonly string[] };
+  | { readonly kind: "invalid"; readonly problems: readonly string[] }
+  | { readonly kind: "over"; readonly why: string }
+  | Busy;
 
 export async function applyWorkflow(
   engine: Needs<"world" | "commit" | "audit" | "planCache">,
   request: ApplyRequest,
 ): Promise<Applied> {
-  const read = readWish(request);
-  if (read.kind === "bad") return { kind: "invalid", problems: read.problems };
-  const { plan, document } = read;
+  const { org } = request;
+  const source: WorkflowSource = "source" in request ? { source: request.source } : { document: request.document };
+  const read = await engine.world.evaluator.run(org, "readWorkflow", source);
+  if (read.kind !== "answered") return read;
+  if (read.answer.kind === "bad") return { kind: "invalid", problems: read.answer.problems };
+  const { document } = read.answer;
+  const compiled = compileWorkflow(document);
+  if (compiled.kind === "bad") return { kind: "invalid", problems: compiled.problems };
+  const { plan } = compiled;
   const hash = createHash("sha256").update(canonicalText(document)).digest("hex").slice(0, 32);
   return retryOnConflict(`workflow \`${plan.id}\``, () => applyOnce(engine, request, { plan, document, hash }));
 }
@@ -152,16 +157,6 @@ export async function onWorkflowDue(
 
 /** A document may have 1 MiB. */
 const REMOVED_AT_ONCE = 16;
-
-type Read =
-  | { readonly kind: "ok"; readonly plan: Plan; readonly document: unknown }
-  | { readonly kind: "bad"; readonly problems: readonly string[] };
-
-function readWish(request: ApplyRequest): Read {
-  if ("source" in request) return readWorkflow(request.source);
-  const compiled = compileWorkflow(request.document);
-  return compiled.kind === "ok" ? { ...compiled, document: request.document } : compiled;
-}
 
 async function applyOnce(
   engine: Needs<"world" | "commit" | "audit" | "planCache">,

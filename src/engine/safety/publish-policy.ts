@@ -23,7 +23,8 @@ import {
   releasesOf,
 } from "../../core/model/policy-release.ts";
 import { compile, type Snapshot } from "../../core/policy/compile.ts";
-import { readPolicy } from "../../core/policy/document.ts";
+import { type PolicyDocument, readPolicy } from "../../core/policy/document.ts";
+import type { Busy } from "../../ports/evaluator.ts";
 import { type Put, put, type Versioned } from "../../ports/store.ts";
 import { auditPut } from "../audit/index.ts";
 import { broadcastChange } from "../change-broadcast.ts";
@@ -44,11 +45,15 @@ export type Published =
   | { readonly kind: "unchanged"; readonly snapshot: string }
   | { readonly kind: "bad"; readonly problems: readonly string[] };
 
-export function publishPolicy(
+/** The text of a client is read by the evaluator first. */
+export async function publishPolicy(
   engine: Needs<"world" | "commit" | "audit" | "kernel">,
   request: PublishRequest,
-): Promise<Published> {
-  return publish(engine, request, null);
+): Promise<Published | Busy | { readonly kind: "over"; readonly why: string }> {
+  const { name, text } = request;
+  const read = await engine.world.evaluator.run(ALL, "readPolicy", { name, text });
+  if (read.kind !== "answered") return read;
+  return read.answer.kind === "bad" ? read.answer : publish(engine, request, read.answer.document, null);
 }
 
 /** Publishes a file unless it was published last. */
@@ -61,7 +66,9 @@ export async function publishFile(
   if (choice?.value.file?.sha256 === sha256) return { kind: "unchanged", snapshot: choice.value.snapshot };
   // Clients see the name; the directories of the host are none of their business.
   const name = file.name.replace(/^.*[\\/]/s, "");
-  return publish(engine, { text: file.text, name, by: `file ${name}` }, { name, sha256 });
+  const read = readPolicy({ name, text: file.text });
+  if (read.kind === "bad") return read;
+  return publish(engine, { text: file.text, name, by: `file ${name}` }, read.document, { name, sha256 });
 }
 
 export type RolledBack =
@@ -92,11 +99,10 @@ export async function releases(engine: Needs<"world">, limit = RELEASES_MAX): Pr
 async function publish(
   engine: Needs<"world" | "commit" | "audit" | "kernel">,
   request: PublishRequest,
+  document: PolicyDocument,
   file: PolicyFile | null,
 ): Promise<Published> {
-  const read = readPolicy({ name: request.name, text: request.text });
-  if (read.kind === "bad") return read;
-  const snapshot = compile(read.document);
+  const snapshot = compile(document);
   const answer = await retryOnConflict("the policy in force", () => release(engine, request, snapshot, file));
   if (answer.kind === "published") await spread(engine);
   return answer;

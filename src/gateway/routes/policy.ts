@@ -13,15 +13,14 @@ import {
   POLICY_TEXTS,
   RELEASES_LIST,
 } from "../../core/model/policy-release.ts";
-import { compile, type Snapshot } from "../../core/policy/compile.ts";
+import type { Snapshot } from "../../core/policy/compile.ts";
 import type { PolicyRequest } from "../../core/policy/decision.ts";
-import { diff } from "../../core/policy/diff.ts";
-import { readPolicy } from "../../core/policy/document.ts";
-import { simulate } from "../../core/policy/evaluate.ts";
 import { explain } from "../../core/policy/explain.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { askKernel, publishPolicy, rollbackPolicy } from "../../engine/safety/index.ts";
-import { Problem } from "../problem.ts";
+import type { Busy } from "../../ports/evaluator.ts";
+import { isAllowed } from "../auth/access.ts";
+import { evaluationProblem, Problem } from "../problem.ts";
 import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route } from "../route.ts";
 import { listPage, PAGE_QUERY, pageOf } from "../views/page.ts";
 import {
@@ -93,7 +92,7 @@ export const POLICY_ROUTES: readonly Route[] = [
   {
     method: "POST",
     path: "/api/v1/policy/simulate",
-    summary: "Evaluate the policy in force, or a given one, for many jobs",
+    summary: "Evaluate the policy in force, or with `system` access a given one, for many jobs",
     access: "read",
     body: SIMULATE,
     handle: simulateMany,
@@ -102,8 +101,7 @@ export const POLICY_ROUTES: readonly Route[] = [
     method: "POST",
     path: "/api/v1/policy/diff",
     summary: "Compare the policy in force with another one",
-    access: "read",
-    allTenants: true,
+    access: "system",
     body: DIFF,
     handle: diffWith,
   },
@@ -178,21 +176,38 @@ async function explainOne({ engine }: Gateway, request: GatewayRequest): Promise
 }
 
 async function simulateMany({ engine }: Gateway, request: GatewayRequest): Promise<GatewayResponse> {
-  const { policy, requests } = request.body as Static<typeof SIMULATE>;
+  const { policy: text = null, requests } = request.body as Static<typeof SIMULATE>;
+  // Compiling a policy is expensive: only those who may publish one may send one.
+  if (text !== null && !isAllowed(request.principal, { access: "system" })) {
+    const detail = "evaluating a policy text requires a key of tenant `*` with role `admin`, like publishing it";
+    throw new Problem("forbidden", `${detail}; omit \`policy\` to simulate the policy in force`);
+  }
   const { snapshot } = engine.kernel.inForce;
   const policyRequests = requests.map((one) => toPolicyRequest(engine, request, one));
-  if (policy === undefined) {
-    return ok(simulationView(simulate(snapshot, policyRequests), null, visibleTo(request, snapshot)));
-  }
-  const other = compilePolicy(policy);
-  const [after, before] = [simulate(other, policyRequests), simulate(snapshot, policyRequests)];
-  return ok(simulationView(after, before, () => true));
+  const input = { text, inForce: snapshot.document, requests: policyRequests };
+  const { simulation, before } = await evaluated(engine.world.evaluator.run(request.org, "simulatePolicy", input));
+  return ok(simulationView(simulation, before, text === null ? visibleTo(request, snapshot) : () => true));
 }
 
-async function diffWith({ engine }: Gateway, { body }: GatewayRequest): Promise<GatewayResponse> {
-  const { policy } = body as Static<typeof DIFF>;
-  return ok(diffView(diff(engine.kernel.inForce.snapshot, compilePolicy(policy))));
+async function diffWith({ engine }: Gateway, { org, body }: GatewayRequest): Promise<GatewayResponse> {
+  const { policy: text } = body as Static<typeof DIFF>;
+  const input = { text, inForce: engine.kernel.inForce.snapshot.document };
+  return ok(diffView((await evaluated(engine.world.evaluator.run(org, "diffPolicy", input))).diff));
 }
+
+/** The answer of the evaluator. */
+async function evaluated<A extends { readonly kind: "ok" }>(running: Promise<Outcome<A>>): Promise<A> {
+  const outcome = await running;
+  if (outcome.kind !== "answered") throw evaluationProblem(outcome);
+  const { answer } = outcome;
+  if (answer.kind === "ok") return answer;
+  throw invalidPolicy(answer.problems);
+}
+
+type Outcome<A> =
+  | { readonly kind: "answered"; readonly answer: A | { readonly kind: "bad"; readonly problems: readonly string[] } }
+  | { readonly kind: "over"; readonly why: string }
+  | Busy;
 
 async function publish({ engine }: Gateway, { body, principal }: GatewayRequest): Promise<GatewayResponse> {
   const { policy, name, note } = body as Static<typeof PUBLISH>;
@@ -212,6 +227,9 @@ async function publish({ engine }: Gateway, { body, principal }: GatewayRequest)
       return ok({ snapshot: published.snapshot, previous: published.snapshot, changed: false });
     case "bad":
       throw invalidPolicy(published.problems);
+    case "over":
+    case "busy":
+      throw evaluationProblem(published);
     default:
       return published satisfies never;
   }
@@ -317,12 +335,6 @@ function visibleTo({ principal }: GatewayRequest, { document }: Snapshot): (rule
   const otherTenants = document.rules.filter(({ match }) => match.tenants && !match.tenants.includes(principal.org));
   const hidden = new Set(otherTenants.map(({ id }) => id));
   return (ruleId) => !hidden.has(ruleId);
-}
-
-function compilePolicy(text: string): Snapshot {
-  const read = readPolicy({ name: "policy", text });
-  if (read.kind === "bad") throw invalidPolicy(read.problems);
-  return compile(read.document);
 }
 
 function invalidPolicy(problems: readonly string[]): Problem {

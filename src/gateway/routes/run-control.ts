@@ -1,7 +1,7 @@
 import { rerun } from "../../engine/intake/index.ts";
 import { dryRerun } from "../../engine/observe/index.ts";
 import { cancelRun, pauseRun, resumeRun } from "../../engine/runs/index.ts";
-import { Problem } from "../problem.ts";
+import { evaluationProblem, Problem } from "../problem.ts";
 import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route } from "../route.ts";
 import { CONTROL_BODY, RERUN_BODY, RERUN_RESPONSE, RUN_STATE_CHANGE } from "../views/run-schemas.ts";
 import { idempotencyKeyOf, startResponse } from "./run-start.ts";
@@ -117,6 +117,8 @@ async function rerunRun(gateway: Gateway, request: GatewayRequest): Promise<Gate
       const detail = `run \`${runId}\` is ${state}; wait until it finishes or cancel it, then rerun it`;
       throw new Problem("run_open", detail, { run_id: runId, state });
     }
+    case "over":
+      throw evaluationProblem(outcome);
     default:
       return startResponse(gateway, outcome, { org, workflowId, version }, extra);
   }

@@ -9,7 +9,7 @@ import {
 } from "../../core/model/workflow.ts";
 import { type DryRun, dryRun } from "../../engine/observe/index.ts";
 import { type Applied, applyWorkflow, deleteWorkflow, loadWorkflow } from "../../engine/runs/index.ts";
-import { Problem } from "../problem.ts";
+import { evaluationProblem, Problem } from "../problem.ts";
 import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route } from "../route.ts";
 import { listPage, PAGE_QUERY, pageOf, queryText, readCursor, readLimit, writeCursor } from "../views/page.ts";
 import {
@@ -125,6 +125,9 @@ async function apply({ engine }: Gateway, { org, principal, body }: GatewayReque
       return ok({ workflow_id: applied.id, version: applied.version, created: applied.isNew });
     case "invalid":
       throw new Problem("invalid_workflow", applied.problems.join("; "), { problems: applied.problems });
+    case "over":
+    case "busy":
+      throw evaluationProblem(applied);
     default:
       return applied satisfies never;
   }
@@ -170,6 +173,8 @@ async function dryRunWorkflow(
       throw workflowNotFound(workflowId, org, version);
     case "invalid":
       throw new Problem("invalid_run", outcome.problems.join("; "), { problems: outcome.problems });
+    case "over":
+      throw evaluationProblem(outcome);
     default:
       return outcome satisfies never;
   }

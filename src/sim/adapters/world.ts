@@ -1,4 +1,6 @@
+import { runTask } from "../../core/evaluation/tasks.ts";
 import type { BusOptions } from "../../ports/bus.ts";
+import type { Evaluator } from "../../ports/evaluator.ts";
 import type { Log } from "../../ports/log.ts";
 import type { World } from "../../ports/world.ts";
 import type { Process } from "../process.ts";
@@ -58,6 +60,9 @@ export function openNet(options: SimNetOptions): SimNet {
   });
 }
 
+/** Without a thread: the answers are the same, but the process is blocked meanwhile. */
+export const inlineEvaluator: Evaluator = { run: async (_org, name, input) => runTask(name, input) };
+
 /** The ports of one process. */
 export function simWorld(net: SimNet, process: Process, options: { readonly safety: "local" | "remote" }): World {
   return {
@@ -69,6 +74,7 @@ export function simWorld(net: SimNet, process: Process, options: { readonly safe
     locks: new SimLocks(net, net.locks, process),
     blobs: simBlobs(net, net.blobs, process),
     safety: options.safety === "local" ? localSafety(net.kernel) : remoteSafety(net, net.kernel, process),
+    evaluator: inlineEvaluator,
     log: net.counting.log,
     metrics: net.counting.metrics,
   };

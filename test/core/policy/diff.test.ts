@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { compile } from "../../../src/core/policy/compile.ts";
 import { diff } from "../../../src/core/policy/diff.ts";
 import type { PolicyDocument, Rule } from "../../../src/core/policy/document.ts";
-import { simulate } from "../../../src/core/policy/evaluate.ts";
+import { simulate, simulationBudget } from "../../../src/core/policy/evaluate.ts";
 import { policy, REQUEST } from "./samples.ts";
 
 const between = (before: PolicyDocument, after: PolicyDocument) => diff(compile(before), compile(after));
@@ -65,6 +65,7 @@ test("simulate counts decisions by effect and by rule", () => {
   const { decisions, ...counts } = simulate(
     snapshot,
     ["a", "b", "a", "c"].map((topic) => ({ ...REQUEST, topic })),
+    simulationBudget(),
   );
   expect(decisions.map(({ effect }) => effect)).toEqual(["allow", "throttle", "allow", "deny"]);
   expect(counts).toEqual({

@@ -238,7 +238,8 @@ describe("a definition as text", () => {
     for (const [at, name] of [..."bcdefghij"].entries()) {
       lines.push(`${name}: &${name} [${Array.from({ length: 9 }, () => `*${"abcdefghi"[at]}`).join(", ")}]`);
     }
-    expect(problems(lines.join("\n"))).toHaveLength(20);
+    expect(problems(lines.join("\n"))).toEqual([expect.stringContaining("has tags, anchors, aliases or directives")]);
+    expect(problems(lines.slice(0, 2).join("\n"))[0]).toContain("aliases are not supported");
     const keys = Array.from({ length: 14_000 }, (_, at) => `k${at}: 1`).join("\n");
     expect(problems(keys).length).toBeGreaterThan(50);
   });

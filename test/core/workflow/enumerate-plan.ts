@@ -17,6 +17,7 @@ export function planByHand(workflow: RefWorkflow): Plan {
     timeoutMs: null,
     inputSchema: null,
     output: null,
+    within: (_, work) => work(),
     order: workflow.steps.map(({ id }) => id),
     steps: new Map(workflow.steps.map((step) => [step.id, stepByHand(workflow, step)])),
   };

@@ -65,7 +65,8 @@ function readDocument(document: unknown, problems: Problems): Plan | null {
   });
   const graph = graphOf(inheritForEach(drafts, around), known, problems);
   checkRules(graph, known, values.reads, problems);
-  return { ...head, order: graph.order, steps: stepsOf(graph) };
+  const within: Plan["within"] = (budget, work) => expressions.within(budget, work);
+  return { ...head, order: graph.order, steps: stepsOf(graph), within };
 }
 
 function readId(fields: Fields): string {

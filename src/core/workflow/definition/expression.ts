@@ -7,7 +7,8 @@
  * 3. The result is plain JSON (see `json-value.ts`). JSON numbers and CEL integers can be mixed: `input.n + 1`.
  */
 import type { Environment, ParseResult } from "@marcbachmann/cel-js";
-import { faultOf, Language } from "../../expression/language.ts";
+import type { StepBudget } from "../../expression/budget.ts";
+import { DocumentSize, faultOf, Language } from "../../expression/language.ts";
 import { Meter } from "../../expression/meter.ts";
 import { OutputBudget, toJson } from "./json-value.ts";
 import type { Evaluated, Expression, Scope } from "./plan.ts";
@@ -32,6 +33,7 @@ export type ExpressionResult =
 /** Compiles the expressions of one workflow. Not reentrant. */
 export class Expressions {
   readonly #meter = new Meter("the expression", COST_MAX);
+  readonly size = new DocumentSize();
   readonly #known = new Map<string, ExpressionResult>();
   #ofRun: Language | null = null;
   #ofItem: Language | null = null;
@@ -53,6 +55,16 @@ export class Expressions {
     const found = readsOf(ast);
     if (found.kind === "bad") return { kind: "bad", problem: found.why };
     return { kind: "ok", expression: this.#expression(run, found.reads, expected) };
+  }
+
+  /** The budget of the request that is being evaluated. */
+  get budget(): StepBudget | null {
+    return this.#meter.budget;
+  }
+
+  /** Runs `work` within the budget of a request. */
+  within<T>(budget: StepBudget, work: () => T): T {
+    return this.#meter.within(budget, work);
   }
 
   /** Steps since the last reset. */
@@ -97,10 +109,11 @@ export class Expressions {
       this.#ofItem ??= new Language(
         { ...OPTIONS, variables: { ...VARIABLES, item: "dyn", index: "int" } },
         this.#meter,
+        this.size,
       );
       return this.#ofItem;
     }
-    this.#ofRun ??= new Language(OPTIONS, this.#meter);
+    this.#ofRun ??= new Language(OPTIONS, this.#meter, this.size);
     return this.#ofRun;
   }
 }

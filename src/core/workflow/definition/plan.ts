@@ -1,6 +1,7 @@
 /** A compiled workflow: the immutable input of every decision about a run. */
 
 import type { JobPriority } from "../../../protocol/packet.ts";
+import type { StepBudget } from "../../expression/budget.ts";
 import type { StepRetry } from "../../model/job.ts";
 import type { WireError } from "../../retry/intent.ts";
 
@@ -15,6 +16,8 @@ export interface Plan {
   /** Topological; otherwise as written. */
   readonly order: readonly string[];
   readonly steps: ReadonlyMap<string, PlanStep>;
+  /** Runs `work`, which evaluates expressions and schemas of this plan, within the budget of a request. */
+  within<T>(budget: StepBudget, work: () => T): T;
 }
 
 export interface PlanStep {

@@ -5,7 +5,7 @@
  * 2. Parsing is bounded (see `yaml/parse.ts`), and the text is limited to 1 MiB.
  */
 import { type Document, isMap, isScalar, isSeq, type Node } from "yaml";
-import { nestingProblem, parseYaml, startOf } from "../../yaml/parse.ts";
+import { parseYaml, sizeProblem, startOf } from "../../yaml/parse.ts";
 import { planWorkflow } from "./compile.ts";
 import { type Path, type Problem, problemText } from "./fields.ts";
 import { WORKFLOW_LIMITS } from "./limits.ts";
@@ -19,7 +19,7 @@ export function readWorkflow({ text, file }: { readonly text: string; readonly f
   if (text.length > WORKFLOW_LIMITS.sourceLength) {
     return bad([`${file}: larger than 1 MiB; pass large values as run input`]);
   }
-  const tooMuch = nestingProblem(text, TOKENS_MAX);
+  const tooMuch = sizeProblem(text, TOKENS_MAX);
   return tooMuch === null ? readText(text, file) : bad([`${file}: ${tooMuch}; pass large values as run input`]);
 }
 

@@ -1,4 +1,5 @@
 /** State of one validation: current path, problems, remaining budget. */
+import type { StepBudget } from "../../expression/budget.ts";
 import { kindOf, partText } from "./fields.ts";
 
 /** Returns whether the value is valid; problems are reported to the run. */
@@ -9,14 +10,21 @@ export const SCHEMA_RUN_LIMITS = { problems: 8, steps: 2_000_000, depth: 128 } a
 export class SchemaRun {
   readonly problems: string[] = [];
   readonly #place: (string | number)[];
-  #steps: number = SCHEMA_RUN_LIMITS.steps;
+  readonly #granted: number;
+  #left: number;
   #depth = 0;
   #quiet = 0;
   #isOver = false;
 
   /** `name`: the root of the reported paths. */
-  constructor(name: string) {
+  constructor(name: string, budget: StepBudget | null) {
     this.#place = [name];
+    this.#granted = Math.min(SCHEMA_RUN_LIMITS.steps, budget?.left ?? SCHEMA_RUN_LIMITS.steps);
+    this.#left = this.#granted;
+  }
+
+  get steps(): number {
+    return this.#granted - this.#left;
   }
 
   /** Always false, so that a check can return it. */
@@ -33,8 +41,8 @@ export class SchemaRun {
 
   /** False once the budget is exhausted; the check then stops. */
   charge(steps: number): boolean {
-    this.#steps -= steps;
-    return this.#steps >= 0 || this.#stop("is too large to validate");
+    this.#left -= steps;
+    return this.#left >= 0 || this.#stop("is too large to validate");
   }
 
   get isDone(): boolean {

@@ -5,6 +5,9 @@
  * 2. Validation time is bounded: patterns are RE2, work is counted, and unchecked values count as invalid.
  * 3. Problems carry a path, such as `input.items[3].sku`; at most eight are reported.
  */
+import type { StepBudget } from "../../expression/budget.ts";
+import { DocumentSize } from "../../expression/language.ts";
+import { PATTERN_STATES_MAX, statesAtMost } from "../../expression/patterns.ts";
 import { suggestion } from "../../model/suggestion.ts";
 import { got, isObject, type Path, type Problems } from "./fields.ts";
 import type { Schema } from "./plan.ts";
@@ -13,14 +16,27 @@ import { VALUE_KEYWORDS } from "./schema-values.ts";
 
 export const SCHEMA_LIMITS = { schemas: 5_000 } as const;
 
+/** The document of a schema: its size so far, and the budget of the request that is being evaluated. */
+export interface SchemaHost {
+  readonly size: DocumentSize;
+  readonly budget: StepBudget | null;
+}
+
 /** `name` is the root of reported paths. Null after a problem. */
-export function compileSchema(source: unknown, name: string, path: Path, problems: Problems): Schema | null {
-  const compiler = new Compiler(source, path, problems);
+export function compileSchema(
+  source: unknown,
+  name: string,
+  path: Path,
+  problems: Problems,
+  host: SchemaHost = { size: new DocumentSize(), budget: null },
+): Schema | null {
+  const compiler = new Compiler(source, path, problems, host.size);
   const check = compiler.root();
   if (compiler.hasFailed) return null;
   return {
     problemsOf: (value) => {
-      const run = new SchemaRun(name);
+      const { budget } = host;
+      const run = new SchemaRun(name, budget);
       try {
         const isFine = run.check(check, value);
         if (!isFine && run.problems.length === 0) run.fail("does not match its schema");
@@ -28,6 +44,8 @@ export function compileSchema(source: unknown, name: string, path: Path, problem
         // Stack overflow on very deep values.
         if (!(error instanceof RangeError)) throw error;
         return [`${name}: is nested too deeply`];
+      } finally {
+        budget?.spend(run.steps);
       }
       return run.problems;
     },
@@ -60,7 +78,10 @@ class Compiler {
   readonly #refs = new Map<string, { check: Check | null }>();
   #count = 0;
 
-  constructor(source: unknown, path: Path, problems: Problems) {
+  readonly #size: DocumentSize;
+
+  constructor(source: unknown, path: Path, problems: Problems, size: DocumentSize) {
+    this.#size = size;
     this.#source = source;
     this.#path = path;
     this.#problems = problems;
@@ -101,6 +122,11 @@ class Compiler {
   #keyword(keyword: string, operand: unknown, path: Path): Check | null {
     const ofValue = Object.hasOwn(VALUE_KEYWORDS, keyword) ? VALUE_KEYWORDS[keyword] : undefined;
     if (ofValue !== undefined) {
+      if (keyword === "pattern" && typeof operand === "string") {
+        this.#size.states += Math.min(statesAtMost(operand), PATTERN_STATES_MAX);
+        const full = this.#size.problem;
+        if (full !== null) return this.#problem(path, full);
+      }
       const made = ofValue(operand);
       return typeof made === "string" ? this.#problem(path, made) : made;
     }

@@ -69,7 +69,13 @@ export class StepValues {
   schema(key: string): Schema | null {
     const value = this.#fields.get(key);
     if (value === undefined) return null;
-    return compileSchema(value, key.replace(/_schema$/, ""), this.#fields.at(key), this.#fields.problems);
+    return compileSchema(
+      value,
+      key.replace(/_schema$/, ""),
+      this.#fields.at(key),
+      this.#fields.problems,
+      this.#expressions,
+    );
   }
 
   #compiled(key: string, value: unknown): CompiledTemplate | null {

@@ -1,0 +1,96 @@
+/**
+ * Evaluation of text that a client sent, as tasks: plain data in, plain data out, so that another thread can run them.
+ *
+ * 1. Every task is bounded by the limits of its document and by one step budget per request (L60).
+ * 2. Invalid text is an answer, not an error. `over` means that the budget was exceeded; there is no answer then.
+ */
+import { BudgetError } from "../expression/budget.ts";
+import { compile } from "../policy/compile.ts";
+import type { PolicyRequest } from "../policy/decision.ts";
+import { diff, type PolicyDiff } from "../policy/diff.ts";
+import { type PolicyDocument, type ReadPolicy, readPolicy } from "../policy/document.ts";
+import { type Simulation, simulate, simulationBudget } from "../policy/evaluate.ts";
+import { compileWorkflow } from "../workflow/definition/compile.ts";
+import { readWorkflow } from "../workflow/definition/read-workflow.ts";
+
+type Bad = { readonly kind: "bad"; readonly problems: readonly string[] };
+
+/** YAML or JSON text, or a parsed document. `file` is the name used in problems. */
+export type WorkflowSource =
+  | { readonly source: { readonly text: string; readonly file: string } }
+  | { readonly document: unknown };
+
+export const TASKS = {
+  readPolicy: (file: { readonly name: string; readonly text: string }): ReadPolicy => {
+    const read = readPolicy(file);
+    // Compiled here too, so that only documents within all limits are compiled by the kernel.
+    if (read.kind === "ok") compile(read.document);
+    return read;
+  },
+
+  diffPolicy: ({
+    text,
+    inForce,
+  }: {
+    readonly text: string;
+    readonly inForce: PolicyDocument;
+  }): { readonly kind: "ok"; readonly diff: PolicyDiff } | Bad => {
+    const read = readPolicy({ name: "policy", text });
+    return read.kind === "ok" ? { kind: "ok", diff: diff(compile(inForce), compile(read.document)) } : read;
+  },
+
+  /** With `text`, the decisions of that policy, and beside them those of the policy in force. */
+  simulatePolicy: ({
+    text,
+    inForce,
+    requests,
+  }: {
+    readonly text: string | null;
+    readonly inForce: PolicyDocument;
+    readonly requests: readonly PolicyRequest[];
+  }):
+    | {
+        readonly kind: "ok";
+        readonly simulation: Simulation;
+        readonly before: Simulation | null;
+        readonly steps: number;
+      }
+    | Bad => {
+    const budget = simulationBudget();
+    const read = text === null ? null : readPolicy({ name: "policy", text });
+    if (read?.kind === "bad") return read;
+    const current = simulate(compile(inForce), requests, budget);
+    if (read === null) return { kind: "ok", simulation: current, before: null, steps: budget.spent };
+    const simulation = simulate(compile(read.document), requests, budget);
+    return { kind: "ok", simulation, before: current, steps: budget.spent };
+  },
+
+  readWorkflow: (
+    request: WorkflowSource,
+  ): { readonly kind: "ok"; readonly id: string; readonly document: unknown } | Bad => {
+    if ("source" in request) {
+      const read = readWorkflow(request.source);
+      return read.kind === "ok" ? { kind: "ok", id: read.plan.id, document: read.document } : read;
+    }
+    const compiled = compileWorkflow(request.document);
+    return compiled.kind === "ok" ? { kind: "ok", id: compiled.plan.id, document: request.document } : compiled;
+  },
+} as const;
+
+export type TaskName = keyof typeof TASKS;
+export type TaskInput<N extends TaskName> = Parameters<(typeof TASKS)[N]>[0];
+export type TaskAnswer<N extends TaskName> = ReturnType<(typeof TASKS)[N]>;
+
+export type TaskOutcome<N extends TaskName> =
+  | { readonly kind: "answered"; readonly answer: TaskAnswer<N> }
+  | { readonly kind: "over"; readonly why: string };
+
+export function runTask<N extends TaskName>(name: N, input: TaskInput<N>): TaskOutcome<N> {
+  try {
+    const run = TASKS[name] as (input: TaskInput<N>) => TaskAnswer<N>;
+    return { kind: "answered", answer: run(input) };
+  } catch (error) {
+    if (error instanceof BudgetError) return { kind: "over", why: error.message };
+    throw error;
+  }
+}
