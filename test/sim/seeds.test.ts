@@ -46,17 +46,20 @@ describe("seeds", () => {
   });
 
   it("reach crashes, all final states, breaker changes and expired fail-open leases", async () => {
-    const reports = await Promise.all([11, 15, 18, 19].map((seed) => simulate({ seed, runs: 150, faults: "swarm" })));
-    expect(reports.reduce((sum, { crashes }) => sum + crashes, 0)).toBeGreaterThan(20);
-    for (const state of ["SUCCEEDED", "FAILED", "DENIED", "CANCELLED", "TIMEOUT"]) {
-      expect(reports.reduce((sum, { jobs }) => sum + (jobs[state] ?? 0), 0)).toBeGreaterThan(0);
+    const wanted = new Set([
+      ...["SUCCEEDED", "FAILED", "DENIED", "CANCELLED", "TIMEOUT"].map((state) => `job ${state}`),
+      ...["SUCCEEDED", "FAILED", "CANCELLED", "TIMEOUT"].map((state) => `run ${state}`),
+      ...["safety_breaker_opened", "safety_breaker_closed", "safety_bypassed", "fail_open_expired"],
+      "crash",
+    ]);
+    for (let seed = 11; seed < 31 && wanted.size > 0; seed++) {
+      const { crashes, jobs, runs, logged } = await simulate({ seed, runs: 150, faults: "swarm" });
+      if (crashes > 5) wanted.delete("crash");
+      for (const state of Object.keys(jobs)) wanted.delete(`job ${state}`);
+      for (const state of Object.keys(runs)) wanted.delete(`run ${state}`);
+      for (const event of Object.keys(logged)) wanted.delete(event);
     }
-    for (const state of ["SUCCEEDED", "FAILED", "CANCELLED", "TIMEOUT"]) {
-      expect(reports.reduce((sum, { runs }) => sum + (runs[state] ?? 0), 0)).toBeGreaterThan(0);
-    }
-    for (const event of ["safety_breaker_opened", "safety_breaker_closed", "safety_bypassed", "fail_open_expired"]) {
-      expect(reports.reduce((sum, { logged }) => sum + (logged[event] ?? 0), 0)).toBeGreaterThan(0);
-    }
+    expect([...wanted]).toEqual([]);
   });
 });
 

@@ -256,7 +256,7 @@ async function settleWithoutRun(
   await Promise.all(
     waiting.map(async ({ queued, resolve, reject }) => {
       if (queued.kind === "event") {
-        resolve({ kind: "done", run });
+        resolve({ kind: "over", run });
         return;
       }
       try {

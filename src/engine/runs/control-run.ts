@@ -55,8 +55,9 @@ async function control(
     { org, runId, path: "gateway" },
     { kind: "event", event, puts: [line] },
   );
-  const now = answered.kind === "done" ? answered.run : null;
+  const now = answered.kind === "stale" ? null : answered.run;
   if (!now) return { kind: "not_found" };
+  if (answered.kind === "over") return { kind: "ended", state: now.state };
   if (kind === "pause" && now.state === "ENDING") return { kind: "already", state: now.state };
   // Other events may be in the same batch: a run that ended without this request was not moved by it.
   const isMine = !isRunFinal(now.state) || (kind !== "pause" && (kind === "cancel") === (now.state === "CANCELLED"));

@@ -122,5 +122,7 @@ export interface PendingRunEvent {
 export type RunEventOutcome =
   /** Committed. `run` is null if the run no longer exists and the job ended on its own. */
   | { readonly kind: "done"; readonly run: Run | null }
+  /** The run had ended, or no longer exists: the event was not applied. */
+  | { readonly kind: "over"; readonly run: Run | null }
   /** The job changed since it was read: decide again. */
   | { readonly kind: "stale" };

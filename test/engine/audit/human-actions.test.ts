@@ -118,6 +118,20 @@ describe("an action on a run leaves one audit entry", () => {
   });
 });
 
+test("a cancel that waits for another cancel of the run is answered as late and has no entry", async () => {
+  const opened = await openRun();
+  const { harness, engine, runId } = opened;
+  const second = (await harness.control("c2")).engine;
+  const lock = { key: runLockKey(runId), org: "default", ttlMs: 1_000, waitMs: 0, owner: "dead" };
+  await harness.run(harness.engine("dead").world.locks.acquire(lock));
+  harness.crash("dead");
+  const outcomes = await harness.run(
+    Promise.all([engine, second].map((one) => cancelRun(one, { ...control(opened), why }))),
+  );
+  expect(outcomes.map(({ kind }) => kind).sort()).toEqual(["ended", "moved"]);
+  expect(await entriesOf(harness, engine)).toEqual(["run: bob cancel"]);
+});
+
 describe("an action on a job leaves one audit entry", () => {
   const ask: Decision = { effect: "require_approval", ruleId: "r", reason: "look", snapshot: "s" };
 
