@@ -43,13 +43,13 @@ export function nats(options: NatsOptions): Transport {
   return async (request) => {
     const { log = SILENT, space } = options;
     // Lazy imports: HTTP workers do not load these drivers.
-    const [{ openNatsBus }, { connectForBlobs }, { RedisBlobs }] = await Promise.all([
+    const [{ openNatsBus }, { connectPlain }, { RedisBlobs }] = await Promise.all([
       import("../adapters/nats/bus.ts"),
       import("../adapters/redis/connection.ts"),
       import("../adapters/redis/blobs.ts"),
     ]);
     const codec = await codecOf(options, log);
-    const redis = await connectForBlobs(options.redis, log);
+    const redis = await connectPlain(options.redis, log);
     try {
       const bus = await openNatsBus(options.nats, {
         ...BUS,

@@ -1,4 +1,4 @@
-import { Redis, type RedisOptions } from "ioredis";
+import type { Redis, RedisOptions } from "ioredis";
 import type { Log } from "../../ports/log.ts";
 import { RedisFailure } from "./errors.ts";
 import { GuardedClient } from "./guarded-client.ts";
@@ -21,7 +21,7 @@ export async function connectRedis(url: string, options: ConnectOptions): Promis
   const clients: Redis[] = [client];
   const guard = new SchemaGuard(client, { prefix, address, log, onWentBack });
   const openAnother = async (): Promise<Redis> => {
-    const another = new Redis(url, clientOptions(timeoutMs));
+    const another = plainClient(url, timeoutMs);
     clients.push(another);
     await connect(another, address, log);
     return another;
@@ -44,17 +44,28 @@ export async function connectRedis(url: string, options: ConnectOptions): Promis
   }
 }
 
-/** A connection for workers, which read and write payloads only: these have no schema. */
-export async function connectForBlobs(url: string, log: Log): Promise<{ client: Redis; close(): Promise<void> }> {
-  const client = new Redis(url, clientOptions(TIMEOUT_MS));
+/** A connection that reads no data of the engine: payloads of workers, lists and pings. The schema is not checked. */
+export async function connectPlain(url: string, log: Log): Promise<PlainConnection> {
+  const address = withoutPassword(url);
+  const client = plainClient(url, TIMEOUT_MS);
   try {
-    await connect(client, withoutPassword(url), log);
+    await connect(client, address, log);
+    const server = await serverInfo(client);
+    requireVersion(server, address);
+    return { client, server, close: () => disconnect(client) };
   } catch (error) {
-    client.disconnect();
+    await disconnect(client);
     throw error;
   }
-  return { client, close: () => disconnect(client) };
 }
+
+function plainClient(url: string, timeoutMs: number): GuardedClient {
+  const client = new GuardedClient(url, clientOptions(timeoutMs));
+  client.refusal = null;
+  return client;
+}
+
+export type PlainConnection = Pick<RedisConnection, "client" | "server" | "close">;
 
 export interface ConnectOptions {
   readonly log: Log;
@@ -115,7 +126,7 @@ function clientOptions(timeoutMs: number) {
   } satisfies RedisOptions;
 }
 
-async function connect(client: Redis, address: string, log: Log): Promise<void> {
+async function connect(client: GuardedClient, address: string, log: Log): Promise<void> {
   let lastError = "connection closed";
   let isOpen = false;
   client.on("error", (error: Error) => {
@@ -126,8 +137,8 @@ async function connect(client: Redis, address: string, log: Log): Promise<void> 
     isOpen = false;
   });
   client.on("ready", () => {
-    // A guarded connection is open for use after its check.
-    if (!(client instanceof GuardedClient)) log.write("info", "redis_connected", { address });
+    // Otherwise the guard logs it after its check.
+    if (client.refusal === null) log.write("info", "redis_connected", { address });
     isOpen = true;
   });
   try {

@@ -93,11 +93,11 @@ export interface Ping {
 
 export async function measureTarget(target: LiveTarget): Promise<TargetMeasurement> {
   if (target.kind === "embedded") return measureEmbedded();
-  const [{ connectRedis }, { connectNats }] = await Promise.all([
+  const [{ connectPlain }, { connectNats }] = await Promise.all([
     import("../../adapters/redis/connection.ts"),
     import("../../adapters/nats/connection.ts"),
   ]);
-  const redis = await connectRedis(target.redis, { log: SILENT });
+  const redis = await connectPlain(target.redis, SILENT);
   try {
     const nats = await connectNats(target.nats, { log: SILENT, name: "cordum-lab" });
     try {
@@ -182,8 +182,8 @@ async function publishEach(space: ClusterNamespace, messages: readonly Message[]
 }
 
 async function removeKeys({ name, redis }: ClusterNamespace): Promise<void> {
-  const { connectRedis } = await import("../../adapters/redis/connection.ts");
-  const connection = await connectRedis(redis, { log: SILENT });
+  const { connectPlain } = await import("../../adapters/redis/connection.ts");
+  const connection = await connectPlain(redis, SILENT);
   try {
     let cursor = "0";
     do {
