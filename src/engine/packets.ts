@@ -1,6 +1,7 @@
 import type { Submission } from "../core/jobs/submission.ts";
 import { checkSubmission } from "../core/jobs/submission.ts";
 import { type Job, type JobState, STEP_LABELS } from "../core/model/job.ts";
+import { clientJobId, DEFAULT_ORG } from "../core/model/job-id.ts";
 import type { Writable } from "../core/model/table.ts";
 import { permanent } from "../core/retry/intent.ts";
 import type { Message } from "../ports/bus.ts";
@@ -149,7 +150,8 @@ export function submissionIn(packet: Packet, request: JobRequest): Submission {
     topic: request.topic,
     input: request.input,
     inputPtr: request.contextPtr,
-    jobId: request.jobId,
+    // A client of another tenant than `default` may use the wire id, so that its pointer is its own.
+    jobId: clientJobId(request.tenantId || DEFAULT_ORG, request.jobId),
     priority: request.priority,
     labels: { ...request.meta?.labels, ...request.labels },
     riskTags: request.meta?.riskTags,

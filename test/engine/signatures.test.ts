@@ -139,12 +139,13 @@ describe("a packet signed by a third party", () => {
     const harness = new Harness({ senders });
     const { engine } = await harness.control("c1");
     const submits: MessageHandler = { ...NOOP_HANDLER, handle: (packet) => handleSubmission(engine, packet) };
-    const signed = ann.sign(submitBytes("ann", "signed", "acme"));
-    await harness.run(engine.world.blobs.put("ctx:signed", new TextEncoder().encode("1"), Number.MAX_SAFE_INTEGER));
+    const { blobs, clock } = engine.world;
+    await harness.run(blobs.put("ctx:acme~signed", new TextEncoder().encode("1"), clock.now() + 1e9));
+    const signed = ann.sign(submitBytes("ann", "acme~signed", "acme"));
     expect(await once(harness, engine, deliveredContent(signed, "ann"), submits, SUBMIT)).toEqual({ kind: "ack" });
-    expect(await harness.job("signed")).toMatchObject({ org: "acme", submittedBy: "bus:ann" });
-    const unsigned = submitBytes("ann", "unsigned", "acme");
+    expect(await harness.job("acme~signed")).toMatchObject({ org: "acme", submittedBy: "bus:ann" });
+    const unsigned = submitBytes("ann", "acme~unsigned", "acme");
     expect(await once(harness, engine, deliveredContent(unsigned, null), submits, SUBMIT)).toEqual({ kind: "term" });
-    await expect(harness.job("unsigned")).rejects.toThrow("no job");
+    await expect(harness.job("acme~unsigned")).rejects.toThrow("no job");
   });
 });

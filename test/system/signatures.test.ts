@@ -138,7 +138,8 @@ describe("`cap.signatures: enforce`", () => {
     const at = await plane();
     const stop = await sdkWorker(["bus"], { key: sdk.privatePem, controlKey: house.publicPem });
     const submit = (jobId: string, tenant: string) => submitBytes("client", jobId, tenant, "bus");
-    await submitOnBus(client.sign(submit("good", "acme")), "good");
+    // The wire id: an input of another tenant cannot have this name.
+    await submitOnBus(client.sign(submit("acme~good", "acme")), "acme~good");
     const done = await until(
       () => job(at, "good", "acme"),
       ({ state }) => state === "SUCCEEDED",
@@ -162,7 +163,7 @@ describe("`cap.signatures: enforce`", () => {
     ]);
 
     // A submit for another tenant is accepted after the configuration allows it and the dead letter is redriven.
-    await submitOnBus(client.sign(submit("birch-1", "birch")), "birch-1");
+    await submitOnBus(client.sign(submit("birch~birch-1", "birch")), "birch~birch-1");
     const refusedSubmit = await deadLetterWhere(at, ({ error }) => error.message.includes("`birch`"));
     expect(refusedSubmit.error.message).toContain("`cap.senders.client.tenants`");
     writeConfig("[acme, birch]");

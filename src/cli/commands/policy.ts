@@ -1,4 +1,4 @@
-import { DEFAULT_ORG } from "../../core/jobs/submission.ts";
+import { DEFAULT_ORG } from "../../core/model/job-id.ts";
 import { compile, type Snapshot } from "../../core/policy/compile.ts";
 import type { PolicyRequest } from "../../core/policy/decision.ts";
 import { diff } from "../../core/policy/diff.ts";

@@ -6,7 +6,7 @@
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { DEFAULT_ORG } from "../../core/jobs/submission.ts";
+import { DEFAULT_ORG } from "../../core/model/job-id.ts";
 import { readWorkflow } from "../../core/workflow/definition/read-workflow.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { applyWorkflow } from "../../engine/runs/index.ts";

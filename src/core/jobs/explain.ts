@@ -1,4 +1,5 @@
 import { isFinal, type Job, type JobState, limitOfRule, type OpenState } from "../model/job.ts";
+import { clientJobId } from "../model/job-id.ts";
 import type { RetryClass } from "../retry/retry-classes.ts";
 
 /**
@@ -97,7 +98,7 @@ export function explainJob(job: Job, context: ExplainContext): Explanation {
   return {
     wait: { reason, sinceMs, untilMs, retryClass: job.wait?.retryClass ?? null, setBy },
     sentence,
-    unblocks: [...unblocks, { what: "cancel the job", command: `cordum job cancel ${job.id}` }],
+    unblocks: [...unblocks, { what: "cancel the job", command: `cordum job cancel ${clientJobId(job.org, job.id)}` }],
   };
 }
 
@@ -172,8 +173,8 @@ function explainApproval(job: Job, { nowMs }: ExplainContext): Block {
       `${rule} requires approval: ${job.safety?.reason ?? "no reason given"}; ` +
       `waiting for ${formatSpan(nowMs - requestedMs)}, ends as TIMEOUT in ${formatSpan(expiresMs - nowMs)}${own}`,
     unblocks: [
-      { what: "approve it", command: `cordum approval approve ${job.id}` },
-      { what: "reject it", command: `cordum approval reject ${job.id} --reason "..."` },
+      { what: "approve it", command: `cordum approval approve ${clientJobId(job.org, job.id)}` },
+      { what: "reject it", command: `cordum approval reject ${clientJobId(job.org, job.id)} --reason "..."` },
     ],
   };
 }
@@ -249,7 +250,7 @@ function unblocksOf(reason: WaitReason, job: Job): readonly Unblock[] {
     case "no_worker":
       return [SEE_WORKERS];
     case "retry":
-      return [{ what: "show the failed attempts", command: `cordum job get ${job.id}` }];
+      return [{ what: "show the failed attempts", command: `cordum job get ${clientJobId(job.org, job.id)}` }];
     default:
       return [{ what: "show the status of the control plane", command: "cordum status" }];
   }
@@ -261,8 +262,8 @@ function explainEnd(job: Job): Explanation {
 }
 
 const NEXT_STEPS: Readonly<Partial<Record<JobState, (job: Job) => readonly Unblock[]>>> = {
-  FAILED: (job) => [{ what: "redrive the job", command: `cordum dlq retry ${job.id}` }],
-  TIMEOUT: (job) => [{ what: "redrive the job", command: `cordum dlq retry ${job.id}` }],
+  FAILED: (job) => [{ what: "redrive the job", command: `cordum dlq retry ${clientJobId(job.org, job.id)}` }],
+  TIMEOUT: (job) => [{ what: "redrive the job", command: `cordum dlq retry ${clientJobId(job.org, job.id)}` }],
   DENIED: (job) =>
     (job.safety?.remediations ?? []).map(({ id, title }) => ({ what: `${title} (\`${id}\`)`, command: null })),
 };

@@ -4,6 +4,7 @@ import { isTopic, TOPIC_LENGTH_MAX } from "../../protocol/subjects.ts";
 import { bareTopic, hasBareForm, nfcEntries, nfcList, nonFiniteIn } from "../model/canonical.ts";
 import { type Job, RESERVED_LABELS } from "../model/job.ts";
 import type { JobDetails } from "../model/job-details.ts";
+import { DEFAULT_ORG, isStepJobId, wireJobId } from "../model/job-id.ts";
 import type { ActorType, Remediation } from "../policy/decision.ts";
 import type { Settings } from "../settings.ts";
 import { withoutBypassLabels } from "./bypass.ts";
@@ -40,7 +41,6 @@ export type CheckedSubmission =
   | { readonly kind: "ok"; readonly submission: Submission }
   | { readonly kind: "bad"; readonly problems: readonly string[] };
 
-export const DEFAULT_ORG = "default";
 export const LABELS_MAX = 64;
 export const TEXT_LENGTH_MAX = 256;
 const PRIORITIES: readonly JobPriority[] = ["interactive", "batch", "critical"];
@@ -78,12 +78,13 @@ export function checkSubmission(raw: Readonly<Record<string, unknown>>): Checked
   if (badNumber !== null) problems.push(outOfRange(badNumber));
   const priority = PRIORITIES.find((known) => known === (raw.priority ?? "batch"));
   if (!priority) problems.push(`\`priority\` must be one of ${PRIORITIES.map((known) => `\`${known}\``).join(", ")}`);
+  const org = name("org", raw.org, DEFAULT_ORG) ?? DEFAULT_ORG;
   const submission: Submission = {
-    org: name("org", raw.org, DEFAULT_ORG) ?? DEFAULT_ORG,
+    org,
     topic: bareTopic(topic),
     input: raw.input ?? null,
     isStamped: raw.isStamped === true,
-    inputPtr: checkPointer(raw.inputPtr, raw.jobId, problems),
+    inputPtr: checkPointer(raw.inputPtr, org, raw.jobId, problems),
     jobId: rejectStepJobId(name("jobId", raw.jobId, null), problems),
     priority: priority ?? "batch",
     labels: checkLabels(raw.labels, problems),
@@ -135,15 +136,15 @@ function checkLabels(value: unknown, problems: string[]): Readonly<Record<string
 
 /** Job ids of steps are derived from run ids: a client that takes one would block that run, in any tenant. */
 function rejectStepJobId(jobId: string | null, problems: string[]): string | null {
-  if (jobId === null || !/:[A-Za-z0-9_-]+(\.\d+)?@\d+$/.test(jobId)) return jobId;
+  if (jobId === null || !isStepJobId(jobId)) return jobId;
   problems.push("`jobId` must not have the form `run:step@1`, which is reserved for workflow steps");
   return null;
 }
 
 /** A pointer may refer only to the job's own input; other keys may belong to other jobs and tenants. */
-function checkPointer(value: unknown, jobId: unknown, problems: string[]): string | null {
+function checkPointer(value: unknown, org: string, jobId: unknown, problems: string[]): string | null {
   if (value === undefined || value === null) return null;
-  const id = typeof jobId === "string" ? jobId : "";
+  const id = wireJobId(org, typeof jobId === "string" ? jobId : "");
   const key = typeof value === "string" ? ownKeyIn(value, "ctx", id) : null;
   if (key === null) problems.push(`the context pointer must name the job's own input, \`${inputKey(id)}\``);
   return key;

@@ -4,6 +4,7 @@ import type { RetryState } from "../retry/budget.ts";
 import type { WireError } from "../retry/intent.ts";
 import type { RetryClass } from "../retry/retry-classes.ts";
 import type { JobDetails, ResultDetails } from "./job-details.ts";
+import { clientJobId } from "./job-id.ts";
 import type { CounterName, Placement, Table, Writable } from "./table.ts";
 
 /**
@@ -199,7 +200,8 @@ export const JOBS: Table<Job> = {
     if (isForSlot) lists.push({ name: slotWaitsIn(job.org), score });
     // Jobs without a submitted trace id use their own id, and a run lists the jobs of its steps: neither needs this
     // list.
-    if (job.traceId !== job.id && !job.step) lists.push({ name: jobsOfTrace(job.org, job.traceId), score });
+    if (!job.step && job.traceId !== clientJobId(job.org, job.id))
+      lists.push({ name: jobsOfTrace(job.org, job.traceId), score });
     if (job.step?.index !== undefined) lists.push(...childLists(job.step, job.step.index, job.state));
     return {
       lists,

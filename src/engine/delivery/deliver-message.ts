@@ -1,7 +1,8 @@
-import { DEFAULT_ORG, tenantClaimProblem } from "../../core/jobs/submission.ts";
+import { tenantClaimProblem } from "../../core/jobs/submission.ts";
 import { EVERY_ORG } from "../../core/model/api-key.ts";
 import { DEAD_LETTERS } from "../../core/model/dead-letter.ts";
 import { JOBS } from "../../core/model/job.ts";
+import { DEFAULT_ORG, wireJobId } from "../../core/model/job-id.ts";
 import { RETRY_STATES, type StoredRetryState } from "../../core/model/parked-message.ts";
 import { DEADLINE_MS_DEFAULT, type RetryState } from "../../core/retry/budget.ts";
 import {
@@ -50,7 +51,8 @@ type DeliveryContext = Needs<"world" | "settings" | "commit" | "arrivals">;
 
 /** `about` of packets that concern a job. */
 export function retryKeyOf({ body }: Packet): string {
-  return body.kind === "job_request" || body.kind === "job_result" ? `job/${body.jobId}` : "";
+  if (body.kind === "job_request") return `job/${wireJobId(body.tenantId || DEFAULT_ORG, body.jobId)}`;
+  return body.kind === "job_result" ? `job/${body.jobId}` : "";
 }
 
 export function deliverTo(engine: DeliveryContext, handler: MessageHandler): Handler {
@@ -272,10 +274,10 @@ async function orgOf({ world, settings }: DeliveryContext, content: Content): Pr
   if (content.kind !== "packet") return EVERY_ORG;
   const { body } = content.packet;
   if (body.kind !== "job_result" && body.kind !== "job_request") return EVERY_ORG;
-  const found = await world.store.load(JOBS, body.jobId);
-  if (body.kind === "job_result") return found?.value.org ?? EVERY_ORG;
+  if (body.kind === "job_result") return (await world.store.load(JOBS, body.jobId))?.value.org ?? EVERY_ORG;
   // The tenant in a packet is the sender's claim: it counts only if the sender may submit for that tenant.
   const claimed = body.tenantId || DEFAULT_ORG;
+  const found = await world.store.load(JOBS, wireJobId(claimed, body.jobId));
   const isAllowed = tenantClaimProblem(content.packet, claimed, settings.current) === null;
   return isAllowed || found?.value.org === claimed ? claimed : EVERY_ORG;
 }

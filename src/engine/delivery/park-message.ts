@@ -1,4 +1,4 @@
-import { DEFAULT_ORG } from "../../core/jobs/submission.ts";
+import { DEFAULT_ORG } from "../../core/model/job-id.ts";
 import { PARKED, type Parked } from "../../core/model/parked-message.ts";
 import type { DeliveryOutcome } from "../../core/retry/bus-action.ts";
 import type { Delivery, Message } from "../../ports/bus.ts";
@@ -66,7 +66,7 @@ export async function unparkMessage(
 export const originalId = (messageId: string): string => messageId.replace(COMEBACK, "");
 
 /** A redelivered message needs a new id; the broker would drop the old one as a duplicate. */
-export const redeliveryId = (messageId: string, atMs: number): string => `${originalId(messageId)}~back${atMs}`;
+export const redeliveryId = (messageId: string, atMs: number): string => `${originalId(messageId)}~~back${atMs}`;
 
-/** A suffix that only this module appends; other ids are arbitrary. */
-const COMEBACK = /~back\d+$/;
+/** A suffix that only this module appends. Ids of other messages contain job ids, which never have `~~`. */
+const COMEBACK = /~~back\d+$/;

@@ -1,5 +1,6 @@
 import { cancelJob } from "../../core/jobs/lifecycle.ts";
 import { JOBS, type Job, type JobState } from "../../core/model/job.ts";
+import { wireJobId } from "../../core/model/job-id.ts";
 import type { Versioned } from "../../ports/store.ts";
 import type { JobCancel } from "../../protocol/packet.ts";
 import { CANCEL } from "../../protocol/subjects.ts";
@@ -69,11 +70,15 @@ export const isOwnCancel = ({ requestedBy = "" }: JobCancel): boolean =>
 
 const OWN_NAME = "cordum";
 
-/** Null also for a job of another tenant. */
+/** A job by its id within the tenant, or by its wire id. Null also for a job of another tenant. */
 export async function loadTenantJob(
   engine: Needs<"world">,
   { org, jobId }: { readonly org: string; readonly jobId: string },
 ): Promise<Versioned<Job> | null> {
-  const found = await engine.world.store.load(JOBS, jobId);
-  return found?.value.org === org ? found : null;
+  const id = wireJobId(org, jobId);
+  const found = await engine.world.store.load(JOBS, id);
+  if (found?.value.org === org) return found;
+  // Earlier versions stored the jobs of every tenant under the client's id.
+  const earlier = id === jobId ? null : await engine.world.store.load(JOBS, jobId);
+  return earlier?.value.org === org ? earlier : null;
 }

@@ -6,6 +6,7 @@ import { retryOnConflict } from "../commit.ts";
 import { decisionContext } from "../context.ts";
 import type { DispatchContext, Needs } from "../engine.ts";
 import { acceptValue } from "./accept-output.ts";
+import { loadTenantJob } from "./cancel-job.ts";
 import { settleJob } from "./settle-job.ts";
 
 /**
@@ -15,7 +16,7 @@ import { settleJob } from "./settle-job.ts";
  * 2. Repeating the same end with one lease succeeds, because the first response may have been lost.
  */
 export interface JobLease {
-  /** `*` for any tenant. */
+  /** `*` for any tenant; `jobId` is a wire id then. */
   readonly org: string;
   readonly jobId: string;
   readonly leaseId: string;
@@ -103,9 +104,9 @@ type Leased =
   | Extract<JobLeaseOutcome, { kind: "lost" | "unknown" }>;
 
 async function findLeased(engine: Needs<"world">, { org, jobId, leaseId }: JobLease): Promise<Leased> {
-  const found = await engine.world.store.load(JOBS, jobId);
   // A job of another tenant is reported as unknown, so that its existence is not disclosed.
-  if (!found || (org !== "*" && found.value.org !== org)) return { kind: "unknown" };
+  const found = org === "*" ? await engine.world.store.load(JOBS, jobId) : await loadTenantJob(engine, { org, jobId });
+  if (!found) return { kind: "unknown" };
   if (found.value.leaseId !== leaseId) return lost(found.value);
   return found.value.state === "RUNNING" ? { kind: "found", job: found } : { kind: "over", job: found.value };
 }

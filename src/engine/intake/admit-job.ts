@@ -3,6 +3,7 @@ import { decideSafety, newJob } from "../../core/jobs/lifecycle.ts";
 import type { Submission } from "../../core/jobs/submission.ts";
 import { bareTopic } from "../../core/model/canonical.ts";
 import { JOBS, type Job, type JobState, type Payload } from "../../core/model/job.ts";
+import { DEFAULT_ORG, wireJobId } from "../../core/model/job-id.ts";
 import { intentOf, permanent } from "../../core/retry/intent.ts";
 import { type Put, put } from "../../ports/store.ts";
 import { decisionLine, recordAudit, repeatedLine } from "../audit/index.ts";
@@ -19,8 +20,7 @@ import { policyRequestOf } from "../safety/index.ts";
  * 1. Idempotency key, job and position are one commit.
  * 2. A key that was used before returns its job, also while that job is being created; with another body it is a
  *    conflict.
- * 3. Job ids are unique across tenants, because wire keys contain them. An id of another tenant is refused without
- *    disclosing the job.
+ * 3. Ids are scoped by tenant (`core/model/job-id.ts`): an id that another tenant uses is free.
  * 4. With a local safety kernel, admission, check and placement are one commit without a message; otherwise the job is
  *    PENDING and announced by the outbox.
  */
@@ -32,7 +32,7 @@ export type Admitted =
       readonly state: JobState;
     }
   | { readonly kind: "conflict"; readonly jobId: string }
-  /** The id is taken; the response does not say by which tenant. */
+  /** An earlier version stored a job of another tenant under the id. */
   | { readonly kind: "unusable"; readonly jobId: string };
 
 export async function admitJob(
@@ -59,8 +59,11 @@ export async function admitJob(
 async function takeIn(engine: DispatchContext & Needs<"audit">, submission: Submission): Promise<Admitted> {
   const { random, safety } = engine.world;
   const context = decisionContext(engine);
-  const jobId = submission.jobId ?? random.id();
-  const traceId = submission.traceId ?? jobId;
+  const { org } = submission;
+  const clientId = submission.jobId ?? random.id();
+  const isChosen = submission.jobId !== null && org !== DEFAULT_ORG;
+  const jobId = isChosen ? await recordIdOf(engine, org, clientId) : wireJobId(org, clientId);
+  const traceId = submission.traceId ?? clientId;
   const input = await storeInput(engine, submission, jobId);
   const job = newJob(submission, { jobId, traceId }, input, context);
   const reservation = reserve(engine, submission, jobId, traceId);
@@ -81,6 +84,12 @@ async function takeIn(engine: DispatchContext & Needs<"audit">, submission: Subm
   });
   if (committed.kind === "committed") return { kind: "accepted", jobId, traceId, state: job.state };
   return replay(engine, submission, job);
+}
+
+/** A job that an earlier version stored under the client's id keeps it, so that a replay finds the job. */
+async function recordIdOf(engine: Needs<"world">, org: string, clientId: string): Promise<string> {
+  const earlier = await engine.world.store.load(JOBS, clientId);
+  return earlier?.value.org === org ? clientId : wireJobId(org, clientId);
 }
 
 function reserve(engine: Needs<"world" | "settings">, submission: Submission, jobId: string, traceId: string): Put[] {

@@ -5,6 +5,7 @@ import { put } from "../../ports/store.ts";
 import { auditPut } from "../audit/index.ts";
 import { retryOnConflict } from "../commit.ts";
 import { decisionContext } from "../context.ts";
+import { loadTenantJob } from "../dispatch/index.ts";
 import type { Needs } from "../engine.ts";
 import { policyRequestOf } from "./check-job.ts";
 import { askKernel } from "./circuit-breaker.ts";
@@ -31,8 +32,8 @@ export function reviewBypass(
   request: ReviewRequest,
 ): Promise<Reviewed> {
   return retryOnConflict<Reviewed>(`job \`${request.jobId}\``, async () => {
-    const found = await engine.world.store.load(JOBS, request.jobId);
-    if (found?.value.org !== request.org) return { kind: "not_found" };
+    const found = await loadTenantJob(engine, request);
+    if (!found) return { kind: "not_found" };
     const { bypass } = found.value;
     if (!bypass) return { kind: "not_bypassed" };
     if (bypass.reviewedMs !== undefined) return { kind: "reviewed_already", job: found.value };

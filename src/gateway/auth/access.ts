@@ -10,7 +10,7 @@
  *    in every process.
  * 4. A caller acts for the tenant of its key; only keys of tenant `*` can name another.
  */
-import { DEFAULT_ORG } from "../../core/jobs/submission.ts";
+
 import {
   API_KEYS,
   type ApiKey,
@@ -21,6 +21,7 @@ import {
   type Role,
   readKeyText,
 } from "../../core/model/api-key.ts";
+import { DEFAULT_ORG } from "../../core/model/job-id.ts";
 import { hostOf, isLoopback } from "../../core/model/loopback.ts";
 import { recordAudit } from "../../engine/audit/index.ts";
 import type { Engine } from "../../engine/engine.ts";

@@ -1,4 +1,5 @@
 import { JOBS, type Job, jobsOf } from "../../core/model/job.ts";
+import { clientJobId } from "../../core/model/job-id.ts";
 import { redact } from "../../core/model/redact.ts";
 import type { Settings } from "../../core/settings.ts";
 import { approve, reject } from "../../engine/safety/index.ts";
@@ -49,9 +50,9 @@ async function listApprovals({ engine }: Gateway, { org, query }: GatewayRequest
 }
 
 /** Large inputs are not loaded for the list; `GET /api/v1/jobs/{id}` returns them. */
-function inputView({ id, input }: Job, { redaction }: Settings): unknown {
+function inputView({ id, org, input }: Job, { redaction }: Settings): unknown {
   if (input.kind === "inline") return redact(input.value, { paths: redaction.paths, at: "input" });
-  return { pointer: inputKey(id), size_bytes: input.bytes, sha256: input.sha256 ?? null };
+  return { pointer: inputKey(clientJobId(org, id)), size_bytes: input.bytes, sha256: input.sha256 ?? null };
 }
 
 async function approveJob(

@@ -4,6 +4,7 @@
  */
 import { EVERY_ORG } from "../../core/model/api-key.ts";
 import { DEAD_LETTERS, type DeadLetter, deadLettersOf } from "../../core/model/dead-letter.ts";
+import { clientJobId, wireJobId } from "../../core/model/job-id.ts";
 import { redact } from "../../core/model/redact.ts";
 import { discardDeadLetter, redriveDeadLetter } from "../../engine/maintenance/index.ts";
 import type { Versioned } from "../../ports/store.ts";
@@ -71,7 +72,7 @@ async function retryDeadLetter({ engine }: Gateway, request: GatewayRequest): Pr
   const outcome = await redriveDeadLetter(engine, { org: value.org, id, by: request.principal.id });
   switch (outcome.kind) {
     case "revived":
-      return ok({ job_id: outcome.jobId, state: outcome.state });
+      return ok({ job_id: clientJobId(value.org, outcome.jobId), state: outcome.state });
     case "sent_again":
       return ok({ message_id: outcome.messageId, subject: outcome.subject, state: "SENT" });
     case "unreadable":
@@ -106,9 +107,14 @@ async function dropDeadLetter({ engine }: Gateway, request: GatewayRequest): Pro
 }
 
 async function loadDeadLetter({ world }: Gateway["engine"], request: GatewayRequest): Promise<Versioned<DeadLetter>> {
-  const found = await world.store.load(DEAD_LETTERS, request.params.id ?? "");
+  const id = request.params.id ?? "";
   const tenant = visibleTenant(request);
-  if (found !== null && (tenant === EVERY_ORG || found.value.org === tenant)) return found;
+  // The id of a message contains a `/`; others are job ids. Earlier versions stored them unscoped in every tenant.
+  const scoped = tenant === EVERY_ORG || id.includes("/") ? id : wireJobId(tenant, id);
+  for (const name of new Set([scoped, id])) {
+    const found = await world.store.load(DEAD_LETTERS, name);
+    if (found !== null && (tenant === EVERY_ORG || found.value.org === tenant)) return found;
+  }
   throw deadLetterNotFound(request);
 }
 

@@ -7,6 +7,7 @@
 import { Type } from "typebox";
 import { ALL_TENANTS, FAIL_OPEN_MS, FAIL_OPENS, type FailOpenGrant } from "../../core/model/fail-open.ts";
 import { bypassedOf, JOBS, type Job, unreviewedOf } from "../../core/model/job.ts";
+import { clientJobId } from "../../core/model/job-id.ts";
 import { closeFailOpen, listFailOpen, openFailOpen, reviewBypass } from "../../engine/safety/index.ts";
 import { isTenant } from "../auth/access.ts";
 import { Problem } from "../problem.ts";
@@ -222,10 +223,10 @@ export function leaseView(lease: FailOpenGrant, inForce: boolean): object {
   };
 }
 
-function bypassView({ id, topic, state, bypass }: Job): object {
+function bypassView({ id, org, topic, state, bypass }: Job): object {
   const { verdict } = bypass ?? {};
   return {
-    job_id: id,
+    job_id: clientJobId(org, id),
     topic,
     state,
     lease_id: bypass?.leaseId ?? "",

@@ -6,7 +6,7 @@ import { JOB_STATES, JOBS, type Job, type JobState, jobsOf } from "../../core/mo
 import { redact } from "../../core/model/redact.ts";
 import { suggestion } from "../../core/model/suggestion.ts";
 import type { Remediation } from "../../core/policy/decision.ts";
-import { cancelOwnJob } from "../../engine/dispatch/index.ts";
+import { cancelOwnJob, loadTenantJob } from "../../engine/dispatch/index.ts";
 import { explain } from "../../engine/observe/index.ts";
 import { Problem } from "../problem.ts";
 import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route } from "../route.ts";
@@ -98,8 +98,8 @@ export function jobNotFound(id: string, org: string): Problem {
 
 async function loadJob({ engine }: Gateway, { org, params }: GatewayRequest): Promise<Job> {
   const id = params.id ?? "";
-  const found = await engine.world.store.load(JOBS, id);
-  if (found?.value.org === org) return found.value;
+  const found = await loadTenantJob(engine, { org, jobId: id });
+  if (found) return found.value;
   throw jobNotFound(id, org);
 }
 

@@ -3,10 +3,11 @@
  * stored outside their record. Keys with `work` access receive the bytes; others receive redacted text.
  */
 import { Type } from "typebox";
-import { JOBS, type Payload } from "../../core/model/job.ts";
+import type { Payload } from "../../core/model/job.ts";
 import { payloadFaultText } from "../../core/model/payload.ts";
 import { redact, redactText } from "../../core/model/redact.ts";
 import { RUNS, type StepRun } from "../../core/model/run.ts";
+import { loadTenantJob } from "../../engine/dispatch/index.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { readPayload } from "../../engine/payloads.ts";
 import { toBase64 } from "../../protocol/base64.ts";
@@ -69,18 +70,18 @@ async function getMemory({ engine }: Gateway, { org, query, principal }: Gateway
  * Names are resolved through the records of the tenant, never as keys of the blob store: `ctx:` or `res:` and the id of a
  * run, of a step (`<run id>:<step>@1`) or of a job. Runs come first: clients choose job ids, but not run ids.
  */
-async function payloadNamed({ world: { store } }: Engine, org: string, key: string): Promise<Payload | null> {
+async function payloadNamed(engine: Engine, org: string, key: string): Promise<Payload | null> {
   const [, kind, id] = /^(ctx|res)[:/](.{1,300})$/.exec(key) ?? [];
   if (kind === undefined || id === undefined) return null;
   const [, runId = id, stepId] = /^([^:]+):([A-Za-z0-9_-]+)@1$/.exec(id) ?? [];
-  const run = (await store.load(RUNS, runId))?.value;
+  const run = (await engine.world.store.load(RUNS, runId))?.value;
   if (run?.org === org) {
     const ofRun = stepId === undefined ? run : stepPayloads(run.steps[stepId]);
     const payload = kind === "ctx" ? ofRun.input : ofRun.output;
     if (payload) return payload;
   }
-  const job = (await store.load(JOBS, id))?.value;
-  if (job?.org !== org) return null;
+  const job = (await loadTenantJob(engine, { org, jobId: id }))?.value;
+  if (!job) return null;
   return kind === "ctx" ? job.input : job.output;
 }
 

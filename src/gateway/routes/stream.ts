@@ -11,6 +11,7 @@ import { Type } from "typebox";
 import { EVERY_ORG } from "../../core/model/api-key.ts";
 import { bareTopic } from "../../core/model/canonical.ts";
 import { JOB_STATES } from "../../core/model/job.ts";
+import { clientJobId } from "../../core/model/job-id.ts";
 import { RUN_STATES } from "../../core/model/run.ts";
 import type { Engine } from "../../engine/engine.ts";
 import type { JobUpdate, RunUpdate } from "../../engine/observe/index.ts";
@@ -106,7 +107,13 @@ function sendEvents(engine: Engine, sink: EventSink, signal: AbortSignal, filter
 }
 
 function jobData({ jobId, org, topic, state, atMs }: JobUpdate): string {
-  return JSON.stringify({ job_id: jobId, tenant_id: org, topic, state, at: new Date(atMs).toISOString() });
+  return JSON.stringify({
+    job_id: clientJobId(org, jobId),
+    tenant_id: org,
+    topic,
+    state,
+    at: new Date(atMs).toISOString(),
+  });
 }
 
 function runData({ runId, org, workflowId, state, atMs }: RunUpdate): string {

@@ -1,5 +1,6 @@
 import { checkSubmission, type Submission } from "../../core/jobs/submission.ts";
 import { JOBS, type Job, type JobState } from "../../core/model/job.ts";
+import { clientJobId } from "../../core/model/job-id.ts";
 import { applyPoolSettings } from "../../engine/dispatch/index.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { type Admitted, admitJob } from "../../engine/intake/index.ts";
@@ -23,12 +24,13 @@ export async function submit(
     throw new Problem(
       "idempotency_conflict",
       "the key or `job_id` was used with another body; use a new one for a new job",
-      { job_id: admitted.jobId },
+      { job_id: clientJobId(submission.org, admitted.jobId) },
     );
   }
   const { jobId, traceId } = admitted;
   const state = admitted.state === "PENDING" ? await verdicts.stateAfterDecision(jobId) : admitted.state;
-  const response = { job_id: jobId, trace_id: traceId, state, replayed: admitted.kind === "replayed" };
+  const id = clientJobId(submission.org, jobId);
+  const response = { job_id: id, trace_id: traceId, state, replayed: admitted.kind === "replayed" };
   switch (state) {
     case "DENIED":
       throw await denial(engine, admitted);
@@ -137,7 +139,7 @@ async function denial(engine: Engine, { jobId, traceId }: Extract<Admitted, { tr
   const job = (await engine.world.store.load<Job>(JOBS, jobId))?.value;
   const reason = job?.error?.message ?? job?.safety?.reason ?? "no reason was given";
   return new Problem("denied", reason, {
-    job_id: jobId,
+    job_id: job === undefined ? jobId : clientJobId(job.org, jobId),
     trace_id: traceId,
     state: "DENIED",
     rule_id: job?.safety?.ruleId ?? null,

@@ -1,6 +1,7 @@
 import { Type } from "typebox";
 import { JOBS, type Job, jobsOfTrace } from "../../core/model/job.ts";
 import type { Run } from "../../core/model/run.ts";
+import { loadTenantJob } from "../../engine/dispatch/index.ts";
 import { loadTenantRun } from "../../engine/runs/index.ts";
 import { Problem } from "../problem.ts";
 import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route } from "../route.ts";
@@ -66,6 +67,6 @@ interface TraceQuery {
 /** Jobs that are not in the trace index: the job whose id is the trace id, and the jobs of the run's steps. */
 async function unindexedJobs({ engine, org, id, run }: TraceQuery): Promise<readonly Job[]> {
   const ids = [id, ...Object.values(run?.steps ?? {}).flatMap(({ jobId }) => jobId ?? [])];
-  const found = await Promise.all(ids.map((jobId) => engine.world.store.load(JOBS, jobId)));
-  return found.flatMap((job) => (job?.value.org === org && job.value.traceId === id ? [job.value] : []));
+  const found = await Promise.all(ids.map((jobId) => loadTenantJob(engine, { org, jobId })));
+  return found.flatMap((job) => (job?.value.traceId === id ? [job.value] : []));
 }

@@ -1,6 +1,7 @@
 /** The HTTP worker API: lease jobs, extend leases, report progress and results. */
 import { type Static, Type } from "typebox";
 import type { Job } from "../../core/model/job.ts";
+import { clientJobId } from "../../core/model/job-id.ts";
 import { payloadValue } from "../../core/model/payload.ts";
 import {
   completeLeased,
@@ -167,7 +168,7 @@ async function lease({ engine }: Gateway, request: GatewayRequest): Promise<Gate
     ...(body.pool === undefined ? {} : { pool: body.pool }),
   });
   if (jobs.length === 0) return { status: 204, body: null };
-  const views = await viewsOf(engine, jobs).catch(async (error: unknown) => {
+  const views = await viewsOf(engine, jobs, visibleTenant(request)).catch(async (error: unknown) => {
     await Promise.all(jobs.map((job) => releaseJob(engine, job)));
     throw error;
   });
@@ -177,13 +178,13 @@ async function lease({ engine }: Gateway, request: GatewayRequest): Promise<Gate
 }
 
 /** Jobs whose input is not the one that was decided on fail permanently and are left out: a retry cannot succeed. */
-async function viewsOf(engine: Gateway["engine"], jobs: readonly Job[]): Promise<readonly object[]> {
+async function viewsOf(engine: Gateway["engine"], jobs: readonly Job[], tenant: string): Promise<readonly object[]> {
   const views = await Promise.all(
     jobs.map(async (job) => {
       const read = await readInput(engine, job);
       if (!("problem" in read)) {
         const inline = job.input.kind === "inline" ? job.input.value : null;
-        return leasedView(job, read.bytes === null ? inline : payloadValue(read.bytes));
+        return leasedView(job, clientJobId(tenant, job.id), read.bytes === null ? inline : payloadValue(read.bytes));
       }
       const holder = { org: job.org, jobId: job.id, leaseId: job.leaseId ?? "" };
       await failLeased(engine, holder, { message: read.problem, isRetryable: false, retryAfterMs: null });
@@ -193,10 +194,11 @@ async function viewsOf(engine: Gateway["engine"], jobs: readonly Job[]): Promise
   return views.filter((view) => view !== null);
 }
 
-function leasedView(job: Job, input: unknown): object {
+/** A key of all tenants receives wire ids, which are unique. */
+function leasedView(job: Job, id: string, input: unknown): object {
   const { constraints } = job.safety ?? {};
   return {
-    job_id: job.id,
+    job_id: id,
     attempt: job.attempt,
     lease_id: job.leaseId,
     topic: job.topic,
@@ -219,7 +221,11 @@ function leaseResponse({ params }: GatewayRequest, held: JobLeaseOutcome): Gatew
   switch (held.kind) {
     case "held": {
       const { id, state, dueMs } = held.job;
-      return ok({ job_id: id, state, ...(state === "RUNNING" ? { deadline: new Date(dueMs).toISOString() } : {}) });
+      return ok({
+        job_id: params.id ?? id,
+        state,
+        ...(state === "RUNNING" ? { deadline: new Date(dueMs).toISOString() } : {}),
+      });
     }
     case "lost":
       throw new Problem("lease_lost", `${held.why}; discard this attempt and lease another job`, { job_id: params.id });

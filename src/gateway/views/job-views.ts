@@ -2,6 +2,7 @@
 import { type ExplainContext, type Explanation, waitReasonOf } from "../../core/jobs/explain.ts";
 import type { DeadLetter } from "../../core/model/dead-letter.ts";
 import type { Approval, Bypass, HistoryLine, Job, JobEvent, Progress, Wait } from "../../core/model/job.ts";
+import { clientJobId } from "../../core/model/job-id.ts";
 import { redact, redactText } from "../../core/model/redact.ts";
 import { fromBase64 } from "../../protocol/base64.ts";
 import { decodePacket } from "../../protocol/codec.ts";
@@ -13,7 +14,7 @@ type View = Readonly<Record<string, unknown>>;
 /** The list view of a job, without payloads. */
 export function jobView(job: Job): View {
   return {
-    job_id: job.id,
+    job_id: clientJobId(job.org, job.id),
     state: job.state,
     topic: job.topic,
     tenant_id: job.org,
@@ -73,7 +74,7 @@ function resultDetailsView({ resultDetails }: Job): View {
 export function pendingApprovalView(job: Job, input: unknown): View {
   const { approval } = job;
   return {
-    job_id: job.id,
+    job_id: clientJobId(job.org, job.id),
     topic: job.topic,
     tenant_id: job.org,
     priority: job.priority,
@@ -92,7 +93,7 @@ export function pendingApprovalView(job: Job, input: unknown): View {
 
 export function decisionsView(job: Job): View {
   return {
-    job_id: job.id,
+    job_id: clientJobId(job.org, job.id),
     safety: job.safety === null ? null : safetyView(job),
     approval: job.approval === undefined ? null : approvalView(job.approval),
     bypass: job.bypass === undefined ? null : bypassView(job.bypass),
@@ -103,7 +104,7 @@ export function decisionsView(job: Job): View {
 
 export function explanationView(job: Job, { wait, sentence, unblocks }: Explanation, around: ExplainContext): View {
   return {
-    job_id: job.id,
+    job_id: clientJobId(job.org, job.id),
     state: job.state,
     wait:
       wait === null
@@ -135,7 +136,7 @@ export function deadLetterView(deadLetter: DeadLetter): View {
   const { source } = deadLetter;
   const about =
     source.kind === "job"
-      ? { job_id: source.jobId, topic: source.topic, attempt: source.attempt }
+      ? { job_id: clientJobId(deadLetter.org, source.jobId), topic: source.topic, attempt: source.attempt }
       : { subject: source.subject, message_id: source.messageId, deliveries: source.deliveries };
   return {
     id: deadLetter.id,

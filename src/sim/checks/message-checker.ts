@@ -22,7 +22,7 @@ export function checkMessageFlow(net: SimNet, plan: Plan, violations: Violations
   store.observe(({ sends }) => {
     for (const { id } of sends) {
       saved.add(id);
-      if (id.includes("~")) republished.add(originalId(id));
+      if (originalId(id) !== id) republished.add(originalId(id));
     }
   });
   store.observeTable(TALLIES, ({ id, before, after }) => {
@@ -43,10 +43,10 @@ export function checkMessageFlow(net: SimNet, plan: Plan, violations: Violations
   bus.observe({
     stored: (_subject, id) => {
       // A republished message was on the bus before; all other messages of the control plane come from an outbox.
-      const isKnown = saved.has(id) || (id.includes("~") && stored.has(originalId(id)));
+      const isKnown = saved.has(id) || (originalId(id) !== id && stored.has(originalId(id)));
       if (FROM_OUTBOX.test(id) && !isKnown) violations.add("unsaved", id, "on the bus without a commit");
       stored.add(id);
-      if (id.includes("~")) republished.add(originalId(id));
+      if (originalId(id) !== id) republished.add(originalId(id));
     },
     settled: (_process, delivery, { kind }) => {
       const { subject, id, attempt } = delivery;
@@ -61,7 +61,7 @@ export function checkMessageFlow(net: SimNet, plan: Plan, violations: Violations
 }
 
 /** Ids of announcements, dead-letter notices and parked messages, which are sent through the outbox. */
-const FROM_OUTBOX = /^submit:|^dlq:|~/;
+const FROM_OUTBOX = /^submit:|^dlq:|~~back/;
 
 /** The id that the engine gives to the dead letter of a message. */
 export function deadLetterId(subject: string, messageId: string): string {

@@ -1,3 +1,4 @@
+import { wireJobId } from "../../core/model/job-id.ts";
 import { admitJob } from "../../engine/intake/index.ts";
 import type { Message } from "../../ports/bus.ts";
 import { SUBMIT } from "../../protocol/subjects.ts";
@@ -86,7 +87,7 @@ export class Clients {
     const body = { kind: "job_request", jobId: jobId ?? "", topic, tenantId: org, priority, labels, input } as const;
     const packet = { traceId: `trace-${order.number}`, senderId: "cap-client", createdAtMs: 0, body };
     this.#publish({ id: `client:${order.number}`, subject: SUBMIT, packet }, () => {
-      this.acknowledged.set(order.number, jobId ?? "");
+      this.acknowledged.set(order.number, wireJobId(org, jobId ?? ""));
       this.pending.delete(order.number);
     });
   }

@@ -70,10 +70,10 @@ describe("a submission on the bus", () => {
 
   test("that is refused causes no report about a job that exists", async () => {
     const { harness, engine, failures, submit } = await setUp();
-    await harness.admit(engine, { topic: "t", jobId: "j", org: "acme" });
+    await harness.admit(engine, { topic: "t", jobId: "j" });
     await submit({ jobId: "j", tenantId: "birch" });
     expect(failures).toEqual([]);
-    expect(await harness.job("j")).toMatchObject({ org: "acme", state: "SCHEDULED" });
+    expect(await harness.job("j")).toMatchObject({ org: "default", state: "SCHEDULED" });
   });
 
   test("with another protocol version is dead-lettered and reported", async () => {
@@ -105,8 +105,8 @@ describe("a cancel on the bus", () => {
   test("does not end a job of another tenant", async () => {
     const { harness, engine, cancel } = await setUp();
     await harness.admit(engine, { topic: "t", jobId: "j", org: "acme" });
-    await cancel("j");
-    expect(await harness.job("j")).toMatchObject({ state: "SCHEDULED" });
+    for (const id of ["j", "acme~j"]) await cancel(id);
+    expect(await harness.job("acme~j")).toMatchObject({ state: "SCHEDULED" });
   });
 
   test("that is a notice of a control plane process ends no job", async () => {

@@ -235,7 +235,7 @@ describe("settlement of a delivery", () => {
     expect(await once(harness, disconnected, unavailable, 95)).toEqual({ kind: "ack" });
     await harness.pass(1_000);
     expect(redelivered.length).toBe(1);
-    expect(redelivered[0]).toMatch(/^m1~back/);
+    expect(redelivered[0]).toMatch(/^m1~~back/);
   });
 
   test("L16: an unavailable store has its own retry class and uses up no budget", async () => {

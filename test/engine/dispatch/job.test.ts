@@ -2,7 +2,9 @@ import { describe, expect, test } from "vitest";
 import { DEAD_LETTERS } from "../../../src/core/model/dead-letter.ts";
 import { JOB_STATES, JOBS, jobsOf } from "../../../src/core/model/job.ts";
 import { permanent, retryAfter } from "../../../src/core/retry/intent.ts";
+import { loadTenantJob } from "../../../src/engine/dispatch/index.ts";
 import { startControl } from "../../../src/engine/start-control.ts";
+import { put } from "../../../src/ports/store.ts";
 import { RESULT } from "../../../src/protocol/subjects.ts";
 import { Harness, idOf } from "../harness.ts";
 
@@ -205,14 +207,36 @@ describe("idempotency", () => {
     expect(idOf(other)).not.toBe(idOf(first));
   });
 
-  test("L22: rejects a job id that another tenant uses", async () => {
+  test("L22: accepts a job id that another tenant uses", async () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1");
-    await harness.admit(engine, { topic: "demo.echo", jobId: "j1", org: "a" });
-    expect(await harness.admit(engine, { topic: "demo.echo", jobId: "j1", org: "b" })).toEqual({
-      kind: "unusable",
-      jobId: "j1",
-    });
+    for (const [org, jobId] of [
+      ["a", "a~j1"],
+      ["b", "b~j1"],
+      ["default", "j1"],
+    ] as const) {
+      const request = { topic: "demo.echo", jobId: "j1", org };
+      expect(await harness.admit(engine, request)).toMatchObject({ kind: "accepted", jobId, traceId: "j1" });
+      expect(await harness.admit(engine, request)).toMatchObject({ kind: "replayed", jobId });
+      expect(await harness.admit(engine, { ...request, input: 2 })).toMatchObject({ kind: "conflict" });
+    }
+  });
+
+  test("L22: finds the jobs of other tenants that an earlier version stored under the client's id", async () => {
+    const harness = new Harness();
+    const { engine } = await harness.control("c1");
+    const submitted = await harness.admit(engine, { topic: "demo.none", jobId: "x", org: "a" });
+    const { version, value } = harness.sim.net.store.load(JOBS, idOf(submitted)) ?? {};
+    if (!value || version === undefined) throw new Error("no job");
+    const earlier = { ...value, id: "old" };
+    await harness.run(engine.commit({ org: "a", puts: [put(JOBS, "old", null, earlier)] }));
+    const request = { topic: "demo.none", jobId: "old" };
+    expect(await harness.admit(engine, { ...request, org: "a" })).toMatchObject({ kind: "replayed", jobId: "old" });
+    expect(await harness.admit(engine, { ...request, org: "b" })).toMatchObject({ kind: "accepted", jobId: "b~old" });
+    const load = (org: string) => harness.run(loadTenantJob(engine, { org, jobId: "old" }));
+    expect(await load("a")).toMatchObject({ id: "old" });
+    expect(await load("b")).toMatchObject({ id: "b~old" });
+    expect(await load("c")).toBeNull();
   });
 });
 

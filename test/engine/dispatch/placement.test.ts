@@ -259,8 +259,8 @@ describe("third-party workers", () => {
     await submit("j1", "acme");
     await submit("j2", "birch");
     await harness.pass(1_000);
-    expect(await harness.job("j2")).toMatchObject({ org: "birch", state: "SUCCEEDED" });
-    await expect(harness.job("j1")).rejects.toThrow("no job");
+    expect(await harness.job("birch~j2")).toMatchObject({ org: "birch", state: "SUCCEEDED" });
+    await expect(harness.job("acme~j1")).rejects.toThrow("no job");
     const deadLetter = await harness.run(engine.world.store.load(DEAD_LETTERS, `${SUBMIT}/client:j1`));
     expect(deadLetter?.value).toMatchObject({ org: "*", reason: "permanent" });
     expect(deadLetter?.value.error.message).toContain("`acme`");

@@ -3,6 +3,7 @@ import { API_KEYS } from "../../../src/core/model/api-key.ts";
 import { DEAD_LETTERS, type DeadLetter } from "../../../src/core/model/dead-letter.ts";
 import { FAIL_OPENS } from "../../../src/core/model/fail-open.ts";
 import { JOBS, type Job } from "../../../src/core/model/job.ts";
+import { wireJobId } from "../../../src/core/model/job-id.ts";
 import { RUNS } from "../../../src/core/model/run.ts";
 import type { Table } from "../../../src/core/model/table.ts";
 import { headKey, WORKFLOW_HEADS } from "../../../src/core/model/workflow.ts";
@@ -33,7 +34,7 @@ export async function createTenantRecords(gateway: TestGateway): Promise<TenantR
     await submit("acme.third"),
   ];
   const deadLetter = await createDeadLetter(gateway);
-  await createBypass(gateway, bypassed);
+  await createBypass(gateway, wireJobId("acme", bypassed));
   const opened = await openFailOpen(gateway.engine, {
     scope: "acme",
     reason: "acme-reason",
@@ -56,10 +57,10 @@ export async function createTenantRecords(gateway: TestGateway): Promise<TenantR
 export async function stateOf({ world: { store } }: TestGateway, { named }: TenantRecords): Promise<unknown> {
   const load = <T>(table: Table<T>, id: string) => store.load(table, id);
   return Promise.all([
-    load(JOBS, named.waiting),
+    load(JOBS, wireJobId("acme", named.waiting)),
     // Without its version: the control plane keeps retrying its dispatch.
-    load(JOBS, named.queued).then((found) => ({ org: found?.value.org, input: found?.value.input })),
-    load(JOBS, named.bypassed).then((found) => found?.value.bypass),
+    load(JOBS, wireJobId("acme", named.queued)).then((found) => ({ org: found?.value.org, input: found?.value.input })),
+    load(JOBS, wireJobId("acme", named.bypassed)).then((found) => found?.value.bypass),
     load(DEAD_LETTERS, named.deadLetter),
     load(FAIL_OPENS, named.lease).then((found) => found?.value.ended ?? null),
     load(API_KEYS, named.ownKey),

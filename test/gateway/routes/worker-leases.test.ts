@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { defaultSettings } from "../../../src/config/config.ts";
 import { checkSubmission } from "../../../src/core/jobs/submission.ts";
 import { JOBS, type Job } from "../../../src/core/model/job.ts";
+import { clientJobId } from "../../../src/core/model/job-id.ts";
 import { retryAfter } from "../../../src/core/retry/intent.ts";
 import { admitJob } from "../../../src/engine/intake/admit-job.ts";
 import type { Gateway, GatewayRequest } from "../../../src/gateway/route.ts";
@@ -78,7 +79,7 @@ describe("worker API", () => {
     const [acme, birch] = [await submit({ org: "acme" }), await submit({ org: "birch" })];
     const { key } = await gateway.keyOf("birch", "worker");
     const own = await lease({ max: 10 }, key);
-    expect(own.json().jobs.map((one: { job_id: string }) => one.job_id)).toEqual([birch]);
+    expect(own.json().jobs.map((one: { job_id: string }) => one.job_id)).toEqual([clientJobId("birch", birch)]);
     const body = { lease_id: own.json().jobs[0].lease_id, result: 1 };
     const { key: other } = await gateway.keyOf("acme", "worker");
     const stolen = await gateway.call("POST", `/api/v1/worker/jobs/${birch}/complete`, { key: other, body });
