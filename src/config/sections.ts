@@ -56,7 +56,7 @@ export const SECTIONS = [
     type: { kind: "names" },
     default: "",
     live: true,
-    help: "Tenants for which this sender may submit jobs; without any it can still work for all tenants.",
+    help: "Tenants for which this sender may submit and complete jobs; without any it is a worker for all tenants and submits for none.",
   },
 ] as const satisfies readonly Setting[];
 

@@ -194,7 +194,11 @@ describe("`cap.signatures: enforce`", () => {
     );
     expect(refused.error.message).toContain("sender `client` is not signed");
     expect(await job(at, job_id)).toMatchObject({ state: expect.stringMatching(/^(DISPATCHED|RUNNING)$/) });
+    // The client may not act for the tenant of this job; the worker may work for all tenants.
     raw.publish(RESULT, client.sign(unsigned));
+    const foreign = await deadLetterWhere(at, ({ error }) => error.code === "PERMISSION_DENIED");
+    expect(foreign.error.message).toContain("`cap.senders.client.tenants`");
+    raw.publish(RESULT, sdk.sign(peerEncode("BusPacket", { senderId: "sdk", protocolVersion: 1, jobResult })));
     await until(
       () => job(at, job_id),
       ({ state }) => state === "SUCCEEDED",

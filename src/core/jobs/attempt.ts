@@ -14,9 +14,10 @@ import { chooseDelay, type DecisionContext, endJob, historyLine, waitFor } from 
  * 2. A failure counts only for the current attempt.
  * 3. A job that ends as FAILED or TIMEOUT carries its last error. The engine writes the dead letter in the same commit.
  */
-export function dispatchJob(job: Job, context: DecisionContext): Job {
+export function dispatchJob(job: Job, context: DecisionContext, sentTo?: string): Job {
   const { nowMs, settings } = context;
-  const sent = moveJob(withoutLease(job), "DISPATCHED", nowMs);
+  const sent = moveJob(withoutHolder(job), "DISPATCHED", nowMs);
+  if (sentTo !== undefined) sent.sentTo = sentTo;
   sent.attempt = job.attempt + 1;
   sent.dispatchedMs = nowMs;
   sent.dueMs = attemptDueMs(job, nowMs, settings.dispatch.deadlineMs, nowMs);
@@ -45,10 +46,10 @@ export function recordProgress(
   return Object.assign(moveJob(job, "RUNNING", nowMs), facts);
 }
 
-/** Drops the lease and the progress of the previous attempt, so that its holder cannot report on the next one. */
-function withoutLease(job: Job): Job {
-  if (job.leaseId === undefined && job.progress === undefined) return job;
-  const { leaseId: _, progress: __, ...rest } = job;
+/** Drops the holder and the progress of the previous attempt, so that it cannot report on the next one. */
+function withoutHolder(job: Job): Job {
+  if (job.leaseId === undefined && job.progress === undefined && job.sentTo === undefined) return job;
+  const { leaseId: _, progress: __, sentTo: ___, ...rest } = job;
   return rest;
 }
 

@@ -119,7 +119,7 @@ export function cancelJob(job: Job, who: string, why: string, context: DecisionC
 export function redriveJob(job: Job, who: string, context: DecisionContext): Job | null {
   if (!REDRIVABLE.includes(job.state)) return null;
   const { nowMs, settings } = context;
-  const { leaseId: _, progress: __, approval: ___, failures: ____, ...kept } = job;
+  const { leaseId: _, progress: __, approval: ___, failures: ____, sentTo: _____, ...kept } = job;
   const forMs = Math.min(settings.job.deadlineMs, budgetMsOf(job.details));
   const isAllowed = job.safety?.effect === "allow" || job.safety?.effect === "allow_with_constraints";
   return {

@@ -209,3 +209,38 @@ export function tenantClaimProblem(
     "(see `cap.signatures`), or add the tenant to `cap.unsigned_tenants`"
   );
 }
+
+/**
+ * Whether the sender of a packet may report on jobs of a tenant. Returns null if allowed, else the reason and what to do.
+ *
+ * 1. A signed packet is accepted for the tenants of its sender's entry; an entry without tenants is a worker for all.
+ * 2. Unsigned packets, which reach the engine only if signatures are not enforced, and those of the control plane are
+ *    accepted.
+ */
+export function reportProblem(
+  { origin }: Pick<Packet, "origin">,
+  org: string,
+  { senders }: Pick<Settings, "senders">,
+): string | null {
+  const sender = origin?.kind === "arrived" ? origin.signedBy : null;
+  if (sender === null) return null;
+  const tenants = senders[sender]?.tenants;
+  if (tenants !== undefined && (tenants.length === 0 || tenants.includes(org))) return null;
+  return (
+    `sender \`${sender}\` may not report on jobs of tenant \`${org}\`; add the tenant to ` +
+    `\`cap.senders.${sender}.tenants\``
+  );
+}
+
+/**
+ * Whether another worker holds the current attempt: an HTTP worker by its lease, or the worker that the attempt was sent
+ * to. Reports of others are ignored, also those about earlier attempts.
+ */
+export function isHeldByAnother(
+  { origin }: Pick<Packet, "origin">,
+  { leaseId, sentTo }: Pick<Job, "leaseId" | "sentTo">,
+): boolean {
+  if (leaseId !== undefined) return true;
+  const sender = origin?.kind === "arrived" ? origin.signedBy : null;
+  return sender !== null && sentTo !== undefined && sentTo !== sender;
+}

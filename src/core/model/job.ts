@@ -79,6 +79,8 @@ export interface Job {
   /** The lease of an HTTP worker on the current attempt. */
   readonly leaseId?: string;
   readonly progress?: Progress;
+  /** The worker to whose own subject the current attempt was sent; only while packet senders are configured. */
+  readonly sentTo?: string;
   /** Failed or lost attempts since the last redrive; bounded by a rule's `max_retries`. */
   readonly failures?: number;
   /** The workflow step that this job executes. The commit that ends the job also notifies the run. */
@@ -346,6 +348,7 @@ function copyOf(job: Job): Writable<Job> {
   if (job.bypass !== undefined) copy.bypass = job.bypass;
   if (job.leaseId !== undefined) copy.leaseId = job.leaseId;
   if (job.progress !== undefined) copy.progress = job.progress;
+  if (job.sentTo !== undefined) copy.sentTo = job.sentTo;
   if (job.failures !== undefined) copy.failures = job.failures;
   if (job.step !== undefined) copy.step = job.step;
   if (job.details !== undefined) copy.details = job.details;

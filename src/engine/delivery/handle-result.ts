@@ -1,4 +1,5 @@
 import { applyResult } from "../../core/jobs/attempt.ts";
+import { isHeldByAnother, reportProblem } from "../../core/jobs/submission.ts";
 import { isFinal, JOBS, type Job } from "../../core/model/job.ts";
 import type { RetryState, RetryUsage } from "../../core/retry/budget.ts";
 import type { Versioned } from "../../ports/store.ts";
@@ -7,7 +8,7 @@ import { retryOnConflict } from "../commit.ts";
 import { decisionContext } from "../context.ts";
 import { type AcceptedOutput, acceptResult, discardOutput, settleJob } from "../dispatch/index.ts";
 import type { DispatchContext } from "../engine.ts";
-import { resultIn } from "../packets.ts";
+import { refused, resultIn } from "../packets.ts";
 
 /** Handler of `sys.job.result`: the job ends or waits for its next attempt; the end of a step's job advances its run. */
 export function handleResult(engine: DispatchContext, packet: Packet, retryState: RetryState = {}): Promise<void> {
@@ -15,10 +16,10 @@ export function handleResult(engine: DispatchContext, packet: Packet, retryState
   const busy = retryState.lock_busy ?? null;
   return retryOnConflict(`job \`${result.jobId}\``, () => {
     const recalled = engine.jobCache.recallSent(result.jobId);
-    if (recalled) return settleResult(engine, recalled, result, busy, "stale");
+    if (recalled) return settleResult(engine, recalled, packet, result, busy, "stale");
     return engine.world.store.load(JOBS, result.jobId).then((found) => {
       // Unknown: removed after its retention, or never a job of this control plane.
-      return found ? settleResult(engine, found, result, busy, undefined) : undefined;
+      return found ? settleResult(engine, found, packet, result, busy, undefined) : undefined;
     });
   });
 }
@@ -30,11 +31,17 @@ export function handleResult(engine: DispatchContext, packet: Packet, retryState
 function settleResult(
   engine: DispatchContext,
   found: Versioned<Job>,
+  packet: Packet,
   result: JobResult,
   busy: RetryUsage | null,
   unchanged: "stale" | undefined,
 ): Promise<"stale" | undefined> | "stale" | undefined {
-  if (isFinal(found.value.state)) return unchanged;
+  if (isFinal(found.value.state) || isHeldByAnother(packet, found.value)) return unchanged;
+  const problem = reportProblem(packet, found.value.org, engine.settings.current);
+  if (problem !== null) {
+    if (unchanged === "stale") return unchanged;
+    throw refused("PERMISSION_DENIED", problem);
+  }
   const settle = (accepted: AcceptedOutput) => settleAccepted(engine, found, result, accepted, busy, unchanged);
   const accepted = acceptResult(engine, found.value, result);
   return accepted instanceof Promise ? accepted.then(settle) : settle(accepted);

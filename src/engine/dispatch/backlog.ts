@@ -1,4 +1,4 @@
-import { applyResult, dispatchJob, requeueJob, waitForRule } from "../../core/jobs/attempt.ts";
+import { applyResult, requeueJob, waitForRule } from "../../core/jobs/attempt.ts";
 import type { DispatchTarget } from "../../core/jobs/select-target.ts";
 import {
   BACKLOG_GROUP,
@@ -20,7 +20,7 @@ import { openWorkPacket, workPacket } from "../packets.ts";
 import { ownedByJob, readInput, storeBytes, tooLargeText } from "../payloads.ts";
 import { allowedPerOrg, capacityGuards, limitOfGuard } from "./capacity-guards.ts";
 import { selectNext } from "./select-next.ts";
-import { dispatchBlock, isTopicBlocked, needsPointer, targetOf } from "./select-target.ts";
+import { dispatchBlock, dispatched, isTopicBlocked, needsPointer, targetOf } from "./select-target.ts";
 import { settleJob } from "./settle-job.ts";
 
 /**
@@ -84,7 +84,7 @@ async function sendShares(
 }
 
 async function sendOne(engine: DispatchContext, taken: Versioned<Job>): Promise<boolean> {
-  const job = dispatchJob(taken.value, decisionContext(engine));
+  const job = dispatched(engine, taken.value);
   const committed = await engine.commit({
     org: job.org,
     puts: [put(JOBS, taken.id, taken, job)],
@@ -139,8 +139,11 @@ async function send(engine: DispatchContext, sent: Versioned<Job>): Promise<void
       const input = await readInput(engine, job);
       if ("problem" in input) return await failInput(engine, sent, input.problem);
     }
-    const answer = await sendTo(engine, job, target);
-    if (answer === "no_responders") {
+    const answer = await sendTo(engine, job, job.sentTo === undefined ? target : recordedTarget(engine, job.sentTo));
+    if (answer === "no_responders" && job.sentTo !== undefined) {
+      await returnToBacklog(engine, sent);
+      drainBacklog(engine, job.topic);
+    } else if (answer === "no_responders") {
       pauseTopic(engine, job.topic);
       await returnToBacklog(engine, sent);
     }
@@ -150,6 +153,12 @@ async function send(engine: DispatchContext, sent: Versioned<Job>): Promise<void
     engine.registry.recordAnswer(job.id);
     engine.world.log.write("warn", "dispatch_failed", { job: job.id, error: String(error) });
   }
+}
+
+/** The worker that the record names: the results of others do not count, so the job goes to no other. */
+function recordedTarget(engine: Needs<"registry">, workerId: string): DispatchTarget {
+  const takesInline = engine.registry.capabilitiesOf({ id: workerId, transport: "bus" }).has("inline");
+  return { kind: "direct", workerId, takesInline };
 }
 
 /** Inline inputs are part of the record; an approval binds them by hash. */
@@ -174,6 +183,7 @@ async function sendTo(engine: Needs<"world" | "registry">, job: Job, target: Dis
     const answer = await bus.dispatch(directSubject(target.workerId), work);
     if (answer === "sent") return answer;
     engine.registry.remove(target.workerId);
+    if (job.sentTo !== undefined) return answer;
   }
   const work = needsPointer(engine, job.topic) ? await pointedPacket(engine, job) : workPacket(engine.world.name, job);
   return bus.dispatch(workSubject(job.topic), work);

@@ -8,5 +8,5 @@ export { LEASE_WAIT_MS_MAX, leaseJobs, releaseJob } from "./lease-jobs.ts";
 export { LongPollWaiters } from "./long-poll-waiters.ts";
 export { placeJob } from "./place-job.ts";
 export { recordHeartbeat, requeueAllEligible } from "./requeue-eligible.ts";
-export { applyPoolSettings, type DispatchBlock, dispatchBlock, targetOf } from "./select-target.ts";
+export { applyPoolSettings, type DispatchBlock, dispatchBlock, dispatched, targetOf } from "./select-target.ts";
 export { settleJob, settleJobAlone } from "./settle-job.ts";

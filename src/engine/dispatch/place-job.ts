@@ -1,4 +1,4 @@
-import { dispatchJob, waitForRule } from "../../core/jobs/attempt.ts";
+import { waitForRule } from "../../core/jobs/attempt.ts";
 import { backlogOfOrg, inFlightOf, isFinal, JOBS, type Job, type JobState, limitOfRule } from "../../core/model/job.ts";
 import { type Guard, type Put, put, type Total, type Versioned } from "../../ports/store.ts";
 import { decisionContext } from "../context.ts";
@@ -6,7 +6,7 @@ import type { DispatchContext, Needs } from "../engine.ts";
 import { failureMessage } from "../packets.ts";
 import { drainBacklog, sendJob } from "./backlog.ts";
 import { capacityGuards, limitOfGuard } from "./capacity-guards.ts";
-import { dispatchBlock } from "./select-target.ts";
+import { dispatchBlock, dispatched } from "./select-target.ts";
 import { settleJob } from "./settle-job.ts";
 
 /**
@@ -28,7 +28,7 @@ export async function placeJob(
   const holding = job.state === "SCHEDULED" ? dispatchBlock(engine, job) : null;
   if (holding?.kind === "waits") return commitUndispatched(engine, before, holding.job, puts, guards, totals);
   if (job.state === "SCHEDULED" && !holding && canDispatchNow(engine, job)) {
-    const sent = dispatchJob(job, decisionContext(engine));
+    const sent = dispatched(engine, job);
     const first: Guard = { kind: "counter", counter: backlogOfOrg(job.topic, job.org), max: 0 };
     const committed = await engine.commit({
       org: job.org,

@@ -1,5 +1,7 @@
+import { dispatchJob } from "../../core/jobs/attempt.ts";
 import { type DispatchTarget, selectTarget, type Work, waitForWorker } from "../../core/jobs/select-target.ts";
 import type { Job } from "../../core/model/job.ts";
+import type { Settings } from "../../core/settings.ts";
 import { decisionContext } from "../context.ts";
 import type { Needs } from "../engine.ts";
 
@@ -73,4 +75,20 @@ export function needsPointer(engine: Needs<"world" | "registry">, topic: string)
 /** Applies changed pool settings. */
 export function applyPoolSettings(engine: Needs<"settings" | "registry" | "pools">): void {
   if (engine.pools.applySettings(engine.settings.current.pools)) engine.registry.setPools(engine.pools.factsOf);
+}
+
+/**
+ * The job as dispatched. With configured packet senders the worker is chosen before the commit and recorded: only its own
+ * results count.
+ */
+export function dispatched(engine: Needs<"world" | "settings" | "registry" | "pools">, job: Job): Job {
+  const context = decisionContext(engine);
+  if (!hasSenders(context.settings)) return dispatchJob(job, context);
+  const target = targetOf(engine, job);
+  return dispatchJob(job, context, target.kind === "direct" ? target.workerId : undefined);
+}
+
+function hasSenders({ senders }: Settings): boolean {
+  for (const _ in senders) return true;
+  return false;
 }

@@ -1,4 +1,3 @@
-import { dispatchJob } from "../../core/jobs/attempt.ts";
 import { DEAD_LETTERS, type DeadLetter, deadLetterOf } from "../../core/model/dead-letter.ts";
 import {
   backlogGroupOf,
@@ -16,7 +15,7 @@ import type { Message } from "../../ports/bus.ts";
 import { type Committed, type Guard, type Put, put, type Versioned } from "../../ports/store.ts";
 import { auditDecisionPuts, decisionLine, recordAudit } from "../audit/index.ts";
 import { decisionContext } from "../context.ts";
-import { capacityGuards, dispatchBlock, drainBacklog, sendJob } from "../dispatch/index.ts";
+import { capacityGuards, dispatchBlock, dispatched, drainBacklog, sendJob } from "../dispatch/index.ts";
 import type { DispatchContext, Needs } from "../engine.ts";
 import { failureMessage, submitMessage } from "../packets.ts";
 import type { RunDecision } from "./decide-run.ts";
@@ -76,7 +75,7 @@ export async function commitRun(
   for (let full: ReadonlySet<string> = NONE; ; ) {
     const going = decided.created.filter((job) => !full.has(job.topic) && mayGo(engine, job, decided.created));
     const sent = new Map<string, Job>();
-    for (const job of going) sent.set(job.id, dispatchJob(job, decisionContext(engine)));
+    for (const job of going) sent.set(job.id, dispatched(engine, job));
     const committed = await engine.commit({
       org: run.org,
       puts: [...fixed, ...decided.created.map((job) => put(JOBS, job.id, null, sent.get(job.id) ?? job))],

@@ -1,4 +1,5 @@
 import { recordProgress } from "../../core/jobs/attempt.ts";
+import { isHeldByAnother, reportProblem } from "../../core/jobs/submission.ts";
 import { JOBS, type Job } from "../../core/model/job.ts";
 import { put } from "../../ports/store.ts";
 import type { JobProgress, Packet } from "../../protocol/packet.ts";
@@ -22,12 +23,17 @@ export class ProgressBuffer {
     this.#engine = engine;
   }
 
-  receive({ body, senderId }: Packet): void {
+  receive({ body, senderId, origin }: Packet): void {
     if (body.kind !== "job_progress" || this.#isStopped) return;
     const { clock, random } = this.#engine.world;
     const isAwaited = this.#reports.has(body.jobId);
     if (!isAwaited && this.#reports.size >= REPORTS_MAX) return;
-    this.#reports.set(body.jobId, { ...body, workerId: senderId, receivedMs: clock.now() });
+    this.#reports.set(body.jobId, {
+      ...body,
+      workerId: senderId,
+      receivedMs: clock.now(),
+      ...(origin === undefined ? {} : { origin }),
+    });
     if (isAwaited) return;
     const restMs = (this.#wroteMs.get(body.jobId) ?? Number.NEGATIVE_INFINITY) + EVERY_MS - clock.now();
     const delayMs = Math.max(0, restMs) + random.next() * SPREAD_MS;
@@ -49,6 +55,11 @@ export class ProgressBuffer {
     try {
       const found = await store.load(JOBS, jobId);
       if (!found || !isAbout(found.value, report)) return;
+      const problem = reportProblem(report, found.value.org, this.#engine.settings.current);
+      if (problem !== null) {
+        log.write("warn", "progress_refused", { job: jobId, error: problem });
+        return;
+      }
       const next = recordProgress(found.value, mergeReport(report, found.value), decisionContext(this.#engine));
       if (!next || isRecorded(found.value, next)) return;
       // Stale: written by another process, or the job has changed.
@@ -59,14 +70,15 @@ export class ProgressBuffer {
   }
 }
 
-interface Report extends JobProgress {
+interface Report extends JobProgress, Pick<Packet, "origin"> {
   readonly workerId: string;
   readonly receivedMs: number;
 }
 
 /** Reports about an earlier attempt are ignored. Third-party workers do not send an attempt. */
-function isAbout(job: Job, { attempt }: Report): boolean {
-  return job.leaseId === undefined && (attempt === undefined || attempt === job.attempt);
+function isAbout(job: Job, report: Report): boolean {
+  const { attempt } = report;
+  return !isHeldByAnother(report, job) && (attempt === undefined || attempt === job.attempt);
 }
 
 /** Fields that the report omits keep their value. */

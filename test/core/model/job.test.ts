@@ -36,6 +36,7 @@ const WHOLE: Required<Job> = {
   bypass: { leaseId: "l", reason: "why", atMs: 1 },
   leaseId: "l",
   progress: { percent: 1, message: null, atMs: 1 },
+  sentTo: "w",
   failures: 1,
   step: { runId: "r", stepId: "s", kind: "worker" },
   details: { memoryId: "m" },
