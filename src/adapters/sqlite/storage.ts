@@ -9,7 +9,7 @@ import { Claims } from "./claims.ts";
 import { CommitExecutor, type Participant } from "./commit-executor.ts";
 import { Counters } from "./counters.ts";
 import { DATA_FILE, type Database, damageOf, openDataDirectory, PRAGMAS } from "./database.ts";
-import { GroupCommit } from "./group-commit.ts";
+import { DirectoryFailure, GroupCommit } from "./group-commit.ts";
 import { DamageError } from "./integrity/checksum.ts";
 import { checkPagesInThread, verifyTables } from "./integrity/verify.ts";
 import { Memtable } from "./memtable.ts";
@@ -50,6 +50,12 @@ export async function openStorage(dir: string, options: StorageOptions): Promise
     const close = async () => {
       try {
         await executor.close();
+      } catch (error) {
+        throw new DirectoryFailure(
+          `data directory \`${dir}\` could not be closed cleanly: ${(error as Error).message}; ` +
+            "acknowledged changes are on disk, and the next start recovers them",
+          { cause: error },
+        );
       } finally {
         await checkpointer.close();
         await directory.close();

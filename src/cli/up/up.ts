@@ -60,7 +60,9 @@ export async function up(io: Io, options: UpOptions, version: string): Promise<E
   const signal = await stopping;
   io.err(`${signal}: shutting down gracefully; repeat the signal to exit immediately\n`);
   stopReloading();
-  await running.stop();
+  await running.stop().catch((error: unknown) => {
+    throw stopError(error, config.process.dataDir);
+  });
   return EXIT.ok;
 }
 
@@ -190,6 +192,15 @@ function reloadOnChange({ file, stamp, log, running, readConfig }: Reloading): (
   };
 }
 
+/** A store or bus that is unavailable during the shutdown, such as a full disk. Other errors are bugs. */
+function stopError(error: unknown, dataDir: string): unknown {
+  const causes: unknown[] = error instanceof AggregateError ? error.errors : [error];
+  const isUnavailable = (cause: unknown) => String((cause as { code?: unknown }).code).endsWith("_UNAVAILABLE");
+  if (!causes.every(isUnavailable)) return error;
+  const why = causes.map((cause) => (cause as Error).message).join("; ");
+  return new CliError(EXIT.unavailable, why, `cordum up --data ${dataDir}`);
+}
+
 /** Maps known start failures to an error with a next command. `TypeError` and `ReferenceError` are bugs. */
 function startError(error: unknown, { host, port, dataDir }: { host: string; port: number; dataDir: string }): unknown {
   if (!(error instanceof Error) || error instanceof TypeError || error instanceof ReferenceError) return error;
@@ -199,6 +210,7 @@ function startError(error: unknown, { host, port, dataDir }: { host: string; por
     const message = `port ${port} on ${host} is in use, possibly by another control plane (check with \`cordum status\`)`;
     return new CliError(EXIT.conflict, message, "cordum up --port 0");
   }
+  if (code === "STORE_DAMAGED") return new CliError(EXIT.error, error.message, `cordum repair ${dataDir}`);
   if (code === "EACCES" && port > 0 && port < 1024) {
     return new CliError(
       EXIT.error,
