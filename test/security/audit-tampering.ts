@@ -76,6 +76,22 @@ export function tamperingCases(open: () => Subject): void {
     expect(body).toMatchObject({ ok: false, entries: 20, problem: { index: 9 } });
   });
 
+  test("a saved head is found only at its own position", async () => {
+    const { store, get, write } = open();
+    await replaceChain(store, []);
+    await write(10);
+    const { head } = (await get("/audit/checkpoint")).body;
+    await write(10);
+    for (const [entries, ok] of [
+      [10, true],
+      [9, false],
+      [11, false],
+      [21, false],
+    ] as const) {
+      expect((await get(`/audit/verify?head=${head}&entries=${entries}`)).body, String(entries)).toMatchObject({ ok });
+    }
+  });
+
   test("a broken log is not signed", async () => {
     const { store, get, write } = open();
     await replaceChain(store, []);

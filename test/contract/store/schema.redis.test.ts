@@ -107,6 +107,7 @@ describe("the schema of the data in redis", () => {
   });
 
   it("is checked on every reconnect before any other command", async () => {
+    await store.commit(change("a"));
     await operator.set("cordum:schema", "2");
     const noticed = once("redis_schema_differs");
     connection.client.stream.destroy();
@@ -118,7 +119,7 @@ describe("the schema of the data in redis", () => {
     while (!isNoticed) {
       await expect(store.load(DOCS, "a")).rejects.toMatchObject({ code: "STORE_UNAVAILABLE" });
     }
-    await expect(store.commit(change("a"))).rejects.toThrow("upgrade this process");
+    await expect(store.commit(change("b"))).rejects.toThrow("upgrade this process");
   });
 });
 
