@@ -15,6 +15,7 @@ let program: Program;
 beforeAll(async () => {
   [nats, redis, program] = await Promise.all([startNats(), startRedis(), Program.build()]);
   operator = new Redis(redis.url);
+  operator.on("error", () => undefined); // One test restarts the server.
 });
 afterAll(async () => {
   operator.disconnect();

@@ -35,7 +35,9 @@ export class SchemaGuard {
   async start(): Promise<void> {
     await this.#check();
     const { refusal } = this.#client;
-    if (refusal !== null) throw new RedisFailure("STORE_REFUSED", refusal.message);
+    if (refusal !== null) {
+      throw new RedisFailure("STORE_REFUSED", `redis at \`${this.#options.address}\`: ${refusal.message}`);
+    }
     this.#client.on("close", () => {
       this.#client.refusal = UNCHECKED;
     });
@@ -68,7 +70,7 @@ export class SchemaGuard {
     if (this.#client.stream !== stream) return; // The reply is about an earlier connection.
     const [schema, commits] = reply as [string, number];
     const before = this.#client.refusal;
-    this.#client.refusal = schema === String(SCHEMA) ? null : differs(schema, address);
+    this.#client.refusal = schema === String(SCHEMA) ? null : differs(schema);
     if (this.#client.refusal !== null) {
       if (before?.message === this.#client.refusal.message) return;
       log.write("error", "redis_schema_differs", { address, error: this.#client.refusal.message });
@@ -119,9 +121,10 @@ if commits < 0 then call('SET', counter, '0', 'PX', ARGV[2]) else call('PEXPIRE'
 return {call('GET', P .. 'schema'), commits}
 `;
 
-function differs(schema: string, address: string): RedisFailure {
+/** Without the address: readiness shows it to every client. */
+function differs(schema: string): RedisFailure {
   const found = Number(schema);
-  const what = `the data in redis at \`${address}\` has schema \`${schema}\`, this version of cordum uses schema ${SCHEMA}`;
+  const what = `the data in redis has schema \`${schema}\`, this version of cordum uses schema ${SCHEMA}`;
   const next = Number.isInteger(found)
     ? found > SCHEMA
       ? "upgrade this process, or restore a backup from before the upgrade"
