@@ -26,8 +26,6 @@ export interface UpOptions {
 }
 
 export async function up(io: Io, options: UpOptions, version: string): Promise<ExitCode> {
-  // Files of this process are private, also in a directory that already exists.
-  process.umask(0o077);
   const readConfig = (warn?: (warning: string) => void) => loadConfig(io, options.config, flagsOf(options), warn);
   const file = options.config ?? CONFIG_FILE;
   // Read before the file, so that later changes are detected.
@@ -44,6 +42,8 @@ export async function up(io: Io, options: UpOptions, version: string): Promise<E
     name,
     target: io.isInteractive ? forTerminal(target, { color: io.color }) : target,
   });
+  // Files of this process are private, also in a directory that already exists.
+  process.umask(0o077);
   // Installed before the start: a signal during the start must not kill the process half-way.
   const stopping = stopSignal();
   const starting = new AbortController();

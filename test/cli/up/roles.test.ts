@@ -100,7 +100,7 @@ describe("policy file of `up`", () => {
     policyFile(rules("three", "allow"));
     await until(version, (now) => now === "three");
     const listed = JSON.parse((await cordum(["policy", "list", "--json"], env)).out).items;
-    expect(listed.map(({ by }: { by: string }) => by)).toEqual([`file ${file}`, "local", `file ${file}`]);
+    expect(listed.map(({ by }: { by: string }) => by)).toEqual(["file policy.yaml", "local", "file policy.yaml"]);
   });
 });
 

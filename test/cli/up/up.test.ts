@@ -150,7 +150,7 @@ test("the policy file is in force and shown by status", async () => {
   expect(await cordum(["job", "submit", "a.b"], env)).toMatchObject({ exitCode: 0 });
   expect(await cordum(["job", "submit", "b.b"], env)).toMatchObject({ exitCode: 5 });
   expect(JSON.parse((await cordum(["status", "--json"], env)).out).policy).toMatchObject({
-    source: policy,
+    source: "policy.yaml",
     version: "mine",
     default_decision: "deny",
   });
