@@ -16,19 +16,23 @@ function withoutMutant(seed: number): ReturnType<typeof simulate> {
 }
 
 describe("mutants", () => {
-  it.each(MUTANTS)("$name: $about", async (mutant) => {
-    const seen = new Set<string>();
-    for (let seed = 1; seed <= SEEDS_MAX; seed += 1) {
-      const { violations } = await simulate({ ...OPTIONS, seed, mutant });
-      for (const { checker } of violations) seen.add(checker);
-      if (!violations.some(({ checker }) => mutant.caughtBy.includes(checker))) continue;
-      expect((await withoutMutant(seed)).violations).toEqual([]);
-      return;
-    }
-    expect.unreachable(
-      `not caught by ${mutant.caughtBy.join(" or ")} in ${SEEDS_MAX} seeds; seen: ${[...seen].join(" ")}`,
-    );
-  });
+  it.each(MUTANTS)(
+    "$name: $about",
+    async (mutant) => {
+      const seen = new Set<string>();
+      for (let seed = 1; seed <= SEEDS_MAX; seed += 1) {
+        const { violations } = await simulate({ ...OPTIONS, seed, mutant });
+        for (const { checker } of violations) seen.add(checker);
+        if (!violations.some(({ checker }) => mutant.caughtBy.includes(checker))) continue;
+        expect((await withoutMutant(seed)).violations).toEqual([]);
+        return;
+      }
+      expect.unreachable(
+        `not caught by ${mutant.caughtBy.join(" or ")} in ${SEEDS_MAX} seeds; seen: ${[...seen].join(" ")}`,
+      );
+    },
+    180_000,
+  );
 
   it("cover all checkers", () => {
     const tested = new Set(MUTANTS.flatMap(({ caughtBy }) => caughtBy));

@@ -52,10 +52,12 @@ export interface RerunOptions {
   readonly from: string;
   readonly key?: string;
   readonly dryRun?: boolean;
+  readonly keepApprovals?: boolean;
 }
 
 export async function rerun(io: Io, client: Client, id: string, options: RerunOptions): Promise<ExitCode> {
-  const body = { from_step: options.from, dry_run: options.dryRun, idempotency_key: options.key };
+  const { from, dryRun, key, keepApprovals } = options;
+  const body = { from_step: from, dry_run: dryRun, idempotency_key: key, keep_approvals: keepApprovals };
   const answer = await client.post(`${pathTo("workflow-runs", id)}/rerun`, body);
   return options.dryRun
     ? showDryRun(io, answer, options.json === true)

@@ -61,6 +61,7 @@ function addRerun(run: Command, { io, client, exit }: CommandContext): void {
     .requiredOption("--from <step>", "step to start from")
     .option("--key <key>", "idempotency key; a repeated rerun with the same key returns the same run")
     .option("--dry-run", "start nothing; show the policy decision for each step")
+    .option("--keep-approvals", "keep the approvals before the step instead of asking again; for operators, audited")
     .action(async (id: string, options: RerunOptions) => exit(await rerun(io, client(), id, options)));
 }
 

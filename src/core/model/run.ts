@@ -77,7 +77,14 @@ export interface Run {
   readonly isParentTold?: boolean;
   /** The id of the idempotency record; removed with the run. */
   readonly reservation?: string;
-  readonly rerunOf?: { readonly runId: string; readonly fromStep: string };
+  readonly rerunOf?: RerunOf;
+}
+
+export interface RerunOf {
+  readonly runId: string;
+  readonly fromStep: string;
+  /** Steps whose approval is asked for again, although they precede `fromStep`; later steps wait for them (L62). */
+  readonly asks?: readonly string[];
 }
 
 export interface RunLock {

@@ -1,15 +1,18 @@
 import type { Payload } from "../../core/model/job.ts";
 import { isRunFinal, type Run, type RunState } from "../../core/model/run.ts";
 import type { Plan } from "../../core/workflow/definition/plan.ts";
-import { inlineBytesOf, keepSteps, openRun, stepsAfter } from "../../core/workflow/run/open-run.ts";
+import { inlineBytesOf, keepSteps, openRun, type RerunScope, rerunScope } from "../../core/workflow/run/open-run.ts";
+import type { Put } from "../../ports/store.ts";
+import { auditPut } from "../audit/index.ts";
 import type { Needs, RunContext } from "../engine.ts";
 import { childOutputs, storeForRun, type TooLarge, valueIn } from "../payloads.ts";
-import { loadTenantRun, planOf } from "../runs/index.ts";
+import { askingSteps, loadTenantRun, planOf } from "../runs/index.ts";
 import { admitRun, fingerprintOfBody, measureAdmission, replayOf, type StartOutcome } from "./start-run.ts";
 
 /**
  * Reruns from a step: a new run of the same version and input that keeps the results before the step. It is admitted
- * like any other start (L25).
+ * like any other start (L25). Approvals before the step are asked for again (L62), unless an operator keeps them; the
+ * commit then contains the audit entry.
  */
 export interface RerunRequest {
   readonly org: string;
@@ -17,6 +20,8 @@ export interface RerunRequest {
   readonly fromStep: string;
   readonly by: string;
   readonly idempotencyKey: string | null;
+  /** Keeps the approvals of the earlier run. The caller has checked that `by` is an operator. */
+  readonly keepsApprovals?: boolean;
 }
 
 export type RerunOutcome =
@@ -30,8 +35,8 @@ export async function rerun(
   request: RerunRequest,
   endpoint = RERUN,
 ): Promise<RerunOutcome> {
-  const { org, runId, fromStep, idempotencyKey } = request;
-  const fingerprint = fingerprintOfBody({ rerun: runId, fromStep });
+  const { org, runId, fromStep, idempotencyKey, keepsApprovals = false } = request;
+  const fingerprint = fingerprintOfBody({ rerun: runId, fromStep, ...(keepsApprovals ? { keepsApprovals } : {}) });
   const key = idempotencyKey === null ? null : { key: idempotencyKey, fingerprint };
   // The idempotency key comes first: a replay succeeds whatever happened to the earlier run.
   const known = key && (await replayOf(engine, org, key));
@@ -43,9 +48,48 @@ export async function rerun(
   if (!plan) return { kind: "no_workflow" };
   if (!plan.steps.has(fromStep)) return { kind: "unknown_step", known: plan.order };
   if (!isRunFinal(before.state)) return { kind: "still_open", state: before.state };
+  const scope = rerunScope(plan, before, fromStep, await askingSteps(engine, org, plan));
+  const isKeeping = keepsApprovals && scope.asks.length > 0;
+  const used = isKeeping ? { again: scope.again, asks: [] } : scope;
+  const note = isKeeping ? [keptApprovals(engine, request, scope.asks)] : [];
   return measureAdmission(engine, org, endpoint, () =>
-    admitRun(engine, org, key, () => freshRerun(engine, plan, before, request)),
+    admitRun(engine, org, key, () => freshRerun(engine, plan, before, request, used), note),
   );
+}
+
+function keptApprovals(
+  engine: Needs<"audit">,
+  { org, runId, fromStep, by }: RerunRequest,
+  steps: readonly string[],
+): Put {
+  const facts = { run: runId, from_step: fromStep, steps: steps.join(", ") };
+  return auditPut(engine, { org, kind: "run", who: by, what: "approvals kept", facts });
+}
+
+/** Copies of the outputs that the rerun keeps, or why one cannot be copied. */
+async function keptOutputs(
+  engine: Needs<"world" | "runCache">,
+  plan: Plan,
+  before: Run,
+  { again, asks }: RerunScope,
+  keep: (value: unknown) => Promise<Payload | TooLarge>,
+): Promise<ReadonlyMap<string, Payload> | string> {
+  const outputs = new Map<string, Payload>();
+  for (const [id, { output }] of Object.entries(before.steps)) {
+    if (!output || again.has(id) || asks.includes(id)) continue;
+    const source = { runId: before.id, plan, fresh: new Map() };
+    const { value, problem: lost } =
+      output.kind === "children"
+        ? await childOutputs(engine, source, { stepId: id, count: output.count })
+        : await valueIn(engine, before.id, output);
+    if (lost !== undefined) return `step \`${id}\`: ${lost}`;
+    const kept = output.kind === "children" && value === null ? null : await keep(value);
+    if (kept === null || kept.kind === "too_large") {
+      return `the outputs of the children of step \`${id}\` are too large to copy; rerun from that step`;
+    }
+    outputs.set(id, kept);
+  }
+  return outputs;
 }
 
 async function freshRerun(
@@ -53,6 +97,7 @@ async function freshRerun(
   plan: Plan,
   before: Run,
   { fromStep, by }: RerunRequest,
+  scope: RerunScope,
 ) {
   const { clock, random } = engine.world;
   const { run: limits, retention } = engine.settings.current;
@@ -70,23 +115,8 @@ async function freshRerun(
   const given = await valueIn(engine, before.id, before.input);
   if (given.problem !== undefined) return { kind: "invalid", problems: [given.problem] } as const;
   const input = await keep(given.value);
-  const outputs = new Map<string, Payload>();
-  const again = stepsAfter(plan, fromStep);
-  for (const [id, { output }] of Object.entries(before.steps)) {
-    if (!output || again.has(id)) continue;
-    const source = { runId: before.id, plan, fresh: new Map() };
-    const { value, problem: lost } =
-      output.kind === "children"
-        ? await childOutputs(engine, source, { stepId: id, count: output.count })
-        : await valueIn(engine, before.id, output);
-    if (lost !== undefined) return { kind: "invalid", problems: [`step \`${id}\`: ${lost}`] } as const;
-    const kept = output.kind === "children" && value === null ? null : await keep(value);
-    if (kept === null || kept.kind === "too_large") {
-      const problem = `the outputs of the children of step \`${id}\` are too large to copy; rerun from that step`;
-      return { kind: "invalid", problems: [problem] } as const;
-    }
-    outputs.set(id, kept);
-  }
+  const outputs = await keptOutputs(engine, plan, before, scope, keep);
+  if (typeof outputs === "string") return { kind: "invalid", problems: [outputs] } as const;
   const order = {
     runId,
     org: before.org,
@@ -103,7 +133,14 @@ async function freshRerun(
     nowMs,
     deadlineMs: limits.deadlineMs,
   });
-  const run = keepSteps(plan, fresh, before, fromStep, (id) => outputs.get(id) ?? { kind: "inline", value: null });
+  const run = keepSteps(
+    plan,
+    fresh,
+    before,
+    fromStep,
+    scope,
+    (id) => outputs.get(id) ?? { kind: "inline", value: null },
+  );
   return { kind: "fresh", plan, run } as const;
 }
 

@@ -115,12 +115,16 @@ export async function admitRun(
   org: string,
   key: RunKeyUse | null,
   fresh: () => Promise<Fresh>,
+  extraPuts: readonly Put[] = [],
 ): Promise<StartOutcome> {
   const make = async (): Promise<StartOutcome> => {
     const made = await fresh();
     if (made.kind !== "fresh") return made;
     const run = key ? { ...made.run, reservation: reservationKey(org, key.key) } : made.run;
-    const created = await createRun(engine, made.plan, run, key ? [reservation(engine, org, key, run.id)] : []);
+    const created = await createRun(engine, made.plan, run, [
+      ...(key ? [reservation(engine, org, key, run.id)] : []),
+      ...extraPuts,
+    ]);
     switch (created.kind) {
       case "created":
         return { kind: "started", runId: created.run.id, state: created.run.state };

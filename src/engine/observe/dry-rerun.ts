@@ -1,8 +1,8 @@
 import { isRunFinal, type RunState } from "../../core/model/run.ts";
-import { keepSteps } from "../../core/workflow/run/open-run.ts";
+import { keepSteps, rerunScope } from "../../core/workflow/run/open-run.ts";
 import type { Needs } from "../engine.ts";
 import { valueIn } from "../payloads.ts";
-import { loadTenantRun, planOf } from "../runs/index.ts";
+import { askingSteps, loadTenantRun, planOf } from "../runs/index.ts";
 import { type DryRun, dryPlan } from "./dry-run.ts";
 
 /** Dry run of a rerun: same version and input, without the steps whose results are kept. */
@@ -11,6 +11,7 @@ export interface DryRerunRequest {
   readonly runId: string;
   readonly fromStep: string;
   readonly by: string;
+  readonly keepsApprovals?: boolean;
 }
 
 export type DryRerun =
@@ -21,7 +22,7 @@ export type DryRerun =
 
 export async function dryRerun(
   engine: Needs<"world" | "settings" | "commit" | "tasks" | "audit" | "safety" | "kernel" | "planCache" | "runCache">,
-  { org, runId, fromStep, by }: DryRerunRequest,
+  { org, runId, fromStep, by, keepsApprovals = false }: DryRerunRequest,
 ): Promise<DryRerun> {
   const found = await loadTenantRun(engine, org, runId);
   if (!found) return { kind: "not_found" };
@@ -35,6 +36,8 @@ export async function dryRerun(
   if (problem !== undefined) return { kind: "invalid", problems: [problem] };
   const dry = await dryPlan(engine, plan, { org, workflowId, version, input, by, labels, priority, actorId });
   if (dry.kind !== "dry") return dry;
-  const kept = keepSteps(plan, run, run, fromStep, () => ({ kind: "inline", value: null })).steps;
+  const asking = keepsApprovals ? new Set<string>() : await askingSteps(engine, org, plan);
+  const scope = rerunScope(plan, run, fromStep, asking);
+  const kept = keepSteps(plan, run, run, fromStep, scope, () => ({ kind: "inline", value: null })).steps;
   return { ...dry, steps: dry.steps.filter(({ stepId }) => !Object.hasOwn(kept, stepId)) };
 }

@@ -1,4 +1,5 @@
 /** Runs: run lock, advance, commit, sub-runs, slots, control, workflow definitions. */
+export { askingSteps } from "./asking-steps.ts";
 export { afterRunCommit, type RunEffects } from "./commit-effects.ts";
 export { cancelRun, loadTenantRun, pauseRun, resumeRun } from "./control-run.ts";
 export { createRun } from "./create-run.ts";

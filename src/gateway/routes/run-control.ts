@@ -1,6 +1,7 @@
 import { rerun } from "../../engine/intake/index.ts";
 import { dryRerun } from "../../engine/observe/index.ts";
 import { cancelRun, pauseRun, resumeRun } from "../../engine/runs/index.ts";
+import { isAllowed } from "../auth/access.ts";
 import { evaluationProblem, Problem } from "../problem.ts";
 import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route } from "../route.ts";
 import { CONTROL_BODY, RERUN_BODY, RERUN_RESPONSE, RUN_STATE_CHANGE } from "../views/run-schemas.ts";
@@ -100,7 +101,13 @@ async function rerunRun(gateway: Gateway, request: GatewayRequest): Promise<Gate
   const { org, principal } = request;
   const body = request.body as RerunFields;
   const { id: runId, workflowId, version } = await runOf(gateway, request);
-  const options = { org, runId, fromStep: body.from_step, by: principal.id };
+  const { keep_approvals: keepsApprovals = false } = body;
+  if (keepsApprovals && !isAllowed(principal, { access: "operate" })) {
+    const detail =
+      "keeping the approvals of the earlier run requires `operate` access; omit `keep_approvals` to ask again";
+    throw new Problem("forbidden", detail);
+  }
+  const options = { org, runId, fromStep: body.from_step, by: principal.id, keepsApprovals };
   const extra = { rerun_of: runId, from_step: body.from_step };
   const outcome = body.dry_run
     ? await dryRerun(gateway.engine, options)
@@ -128,4 +135,5 @@ interface RerunFields {
   readonly from_step: string;
   readonly dry_run?: boolean;
   readonly idempotency_key?: string;
+  readonly keep_approvals?: boolean;
 }

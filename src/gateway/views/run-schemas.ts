@@ -124,6 +124,12 @@ export const RERUN_BODY = Type.Object({
     description: "The first step to repeat; all steps after it are repeated too.",
   }),
   dry_run: Type.Optional(Type.Boolean({ default: false, description: "Return the plan without starting a run." })),
+  keep_approvals: Type.Optional(
+    Type.Boolean({
+      default: false,
+      description: "Keep the approvals before `from_step` instead of asking again; requires `operate` access; audited.",
+    }),
+  ),
   idempotency_key: Type.Optional(KEY),
 });
 export const RERUN_RESPONSE = Type.Union([
@@ -175,7 +181,13 @@ const RUN_FIELDS = {
   priority: orNull(Type.String({ description: "Default priority of the jobs; null for `batch`." })),
   ends_as: orNull(Type.String({ description: "The final state of an ENDING run." })),
   parent: orNull(Type.Object({ run_id: Type.String(), job_id: Type.String(), depth: Type.Integer() })),
-  rerun_of: orNull(Type.Object({ run_id: Type.String(), from_step: Type.String() })),
+  rerun_of: orNull(
+    Type.Object({
+      run_id: Type.String(),
+      from_step: Type.String(),
+      asks: Type.Array(Type.String(), { description: "Earlier steps whose approval is asked for again." }),
+    }),
+  ),
 };
 export const RUN = Type.Object({
   ...RUN_FIELDS,

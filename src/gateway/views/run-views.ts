@@ -153,7 +153,7 @@ function runFields(run: Run): View {
     priority: run.priority ?? null,
     ends_as: endsAs?.state ?? null,
     parent: parent ? { run_id: parent.runId, job_id: parent.jobId, depth: parent.depth } : null,
-    rerun_of: rerunOf ? { run_id: rerunOf.runId, from_step: rerunOf.fromStep } : null,
+    rerun_of: rerunOf ? { run_id: rerunOf.runId, from_step: rerunOf.fromStep, asks: rerunOf.asks ?? [] } : null,
   };
 }
 

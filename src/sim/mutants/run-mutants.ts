@@ -22,6 +22,16 @@ export const RUN_MUTANTS: readonly Mutant[] = [
     }),
   },
   {
+    name: "rerun-keeps-approval",
+    about: "a rerun does not wait for the approval that it asks for again",
+    caughtBy: ["run_outcome"],
+    world: withValues(RUNS, (run) => {
+      const asked = Object.entries(run.steps).filter(([id]) => run.rerunOf?.asks?.includes(id));
+      const given = asked.map(([id, step]) => [id, { ...step, state: "SUCCEEDED" as const }]);
+      return given.length === 0 ? run : { ...run, steps: { ...run.steps, ...Object.fromEntries(given) } };
+    }),
+  },
+  {
     name: "step-made-twice",
     about: "a step gets a second job with another id",
     caughtBy: ["step_order", "run_outcome"],

@@ -112,9 +112,35 @@ export class RunReferenceChecker {
     const { rerunOf } = run;
     const [earlier] = this.#states.get(rerunOf?.runId ?? "") ?? [];
     if (!rerunOf || !earlier) return startRef(workflow, new Map(), commit);
-    const again = stepsAfter(workflow, rerunOf.fromStep);
-    const kept = [...earlier.steps].filter(([id]) => !again.has(id) && isKept(workflow, id, earlier.steps));
-    return startRef(workflow, new Map(kept), commit);
+    const { again, asks } = this.#scopeOf(workflow, earlier.steps, rerunOf.fromStep);
+    const isRepeated = (id: string) => again.has(id) || asks.has(id);
+    const kept = [...earlier.steps].filter(([id]) => !isRepeated(id) && isKept(workflow, id, earlier.steps));
+    return startRef(workflow, new Map(kept), commit, asks);
+  }
+
+  /** Whether the step ends only after a person approved. */
+  #asks(workflow: SimWorkflow, stepId: string): boolean {
+    const step = workflow.steps.find(({ id }) => id === stepId);
+    const inner = this.#plan.workflows.find(({ id }) => id === step?.workflowId);
+    return step?.kind === "approval" || (inner?.steps.some(({ id }) => this.#asks(inner, id)) ?? false);
+  }
+
+  /** An approval before a repeated step is asked for again; one in a branch repeats its whole `parallel` step. */
+  #scopeOf(workflow: SimWorkflow, states: ReadonlyMap<string, StepState>, fromStep: string) {
+    const again = new Set(stepsAfter(workflow, fromStep));
+    const given = workflow.steps.filter(({ id }) => states.get(id) === "SUCCEEDED" && this.#asks(workflow, id));
+    for (let before = -1; before !== again.size; ) {
+      before = again.size;
+      for (const { id } of given) {
+        const isBranch = workflow.steps.some(({ branches }) => branches.includes(id));
+        const after = stepsAfter(workflow, id);
+        if (isBranch && [...after].some((later) => again.has(later))) for (const later of after) again.add(later);
+      }
+    }
+    const asks = given.filter(
+      ({ id }) => !again.has(id) && [...stepsAfter(workflow, id)].some((later) => again.has(later)),
+    );
+    return { again, asks: new Set(asks.map(({ id }) => id)) };
   }
 }
 

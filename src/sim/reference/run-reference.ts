@@ -50,6 +50,8 @@ export interface RefState {
   readonly isPaused: boolean;
   /** Decided once; the run is over when all steps have settled. */
   readonly end: RunEnd | null;
+  /** Approvals that a rerun asks for again; every later step waits for them. */
+  readonly asks: ReadonlySet<string>;
 }
 
 /** Bounds of one commit that the model does not predict. */
@@ -71,8 +73,9 @@ export function startRef(
   workflow: RefWorkflow,
   kept: ReadonlyMap<string, StepState> = new Map(),
   commit: RefCommit = UNBOUNDED,
+  asks: ReadonlySet<string> = new Set(),
 ): RefState {
-  const state = { steps: new Map(kept), children: new Map(), ending: new Map(), isPaused: false, end: null };
+  const state = { steps: new Map(kept), children: new Map(), ending: new Map(), isPaused: false, end: null, asks };
   return new Transition(workflow, state, commit).settle();
 }
 
@@ -158,9 +161,11 @@ class Transition implements RefState {
   readonly children: Map<string, readonly RefChild[]>;
   readonly ending: Map<string, StepState>;
   readonly isPaused: boolean;
+  readonly asks: ReadonlySet<string>;
   end: RunEnd | null;
 
-  constructor(workflow: RefWorkflow, { steps, children, ending, isPaused, end }: RefState, commit: RefCommit) {
+  constructor(workflow: RefWorkflow, { steps, children, ending, isPaused, end, asks }: RefState, commit: RefCommit) {
+    this.asks = asks;
     this.#workflow = workflow;
     this.#commit = commit;
     this.steps = new Map(steps);
@@ -222,7 +227,8 @@ class Transition implements RefState {
       else this.steps.set(step.id, "SKIPPED");
       return;
     }
-    const dependencies = dependenciesOf(this.#workflow, step);
+    const asked = [...this.asks].filter((id) => precedes(this.#workflow, id, step));
+    const dependencies = [...new Set([...dependenciesOf(this.#workflow, step), ...asked])];
     if (!dependencies.every((id) => isSettled(this, id))) return;
     if (this.#shouldRun(step, dependencies)) this.#start(step);
     else this.steps.set(step.id, "SKIPPED");
@@ -243,8 +249,9 @@ class Transition implements RefState {
       const isChosen = [choice.chosen].flat().some((arm) => own.includes(arm));
       if (this.steps.get(choice.id) !== "SUCCEEDED" || !isChosen) return false;
     }
-    const didRun = dependencies.some((id) => !["SKIPPED", "CANCELLED"].includes(this.steps.get(id) ?? ""));
-    return dependencies.length === 0 || didRun;
+    const own = dependenciesOf(this.#workflow, step);
+    const didRun = own.some((id) => !["SKIPPED", "CANCELLED"].includes(this.steps.get(id) ?? ""));
+    return own.length === 0 || didRun;
   }
 
   #start(step: RefStep): void {
@@ -337,6 +344,13 @@ export function dependenciesOf({ steps }: RefWorkflow, step: RefStep): readonly 
       branches.includes(step.id) || onError === step.id || Object.values(arms).some((ids) => ids.includes(step.id)),
   );
   return [...new Set([...step.dependsOn, ...others.map(({ id }) => id)])];
+}
+
+function precedes(workflow: RefWorkflow, id: string, step: RefStep): boolean {
+  return dependenciesOf(workflow, step).some((before) => {
+    const own = workflow.steps.find((other) => other.id === before);
+    return before === id || (own !== undefined && precedes(workflow, id, own));
+  });
 }
 
 function isSettled(state: Pick<RefState, "steps">, id: string): boolean {

@@ -80,7 +80,7 @@ describe("against a gateway", () => {
     expect(await run("run", "rerun", id, "--from", "dune")).toMatchObject({ exitCode: 3 });
     expect((await json("run", "timeline", id)).items.at(-1)).toMatchObject({ event: "run_succeeded" });
     expect((await run("run", "list", "--state", "SUCCEEDED")).out).toContain(`${id}  SUCCEEDED  order`);
-    const again = await json("run", "rerun", id, "--from", "done");
+    const again = await json("run", "rerun", id, "--from", "done", "--keep-approvals");
     expect(await run("run", "watch", again.run_id)).toMatchObject({ exitCode: 0 });
 
     expect(await run("workflow", "delete", "order")).toMatchObject({ exitCode: 0 });

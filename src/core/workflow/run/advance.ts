@@ -204,7 +204,7 @@ function continueStep(draft: Draft, step: PlanStep): void {
 }
 
 function startIfReady(draft: Draft, step: PlanStep): void {
-  const readiness = readinessOf(draft.plan, step, (id) => draft.step(id));
+  const readiness = readinessOf(draft.plan, step, (id) => draft.step(id), draft.run.rerunOf?.asks);
   if (readiness.kind === "waits") return;
   const cause = causeIn(draft, step);
   if (readiness.kind === "skip") {

@@ -86,6 +86,39 @@ export function stepsAfter(plan: Plan, fromStep: string): ReadonlySet<string> {
   return after;
 }
 
+export interface RerunScope {
+  /** Repeated steps. */
+  readonly again: ReadonlySet<string>;
+  /** Steps before them that ask a person again; the results between both are kept. */
+  readonly asks: readonly string[];
+}
+
+/**
+ * The steps that a rerun executes. An approval is valid for the run it was given in: an approval before a repeated step
+ * is asked for again (L62). A branch cannot be repeated alone; its `parallel` step is repeated as a whole. `asking`: the
+ * steps that ask a person, empty if the earlier approvals are kept.
+ */
+export function rerunScope(plan: Plan, before: Run, fromStep: string, asking: ReadonlySet<string>): RerunScope {
+  const again = new Set(stepsAfter(plan, fromStep));
+  const precedes = (id: string, branchOf: string | null) =>
+    [...again].some((later) => {
+      const ancestors = plan.steps.get(later)?.ancestors;
+      return ancestors?.has(id) || (branchOf !== null && ancestors?.has(branchOf));
+    });
+  const asks = new Set<string>();
+  for (let size = -1; size !== again.size + asks.size; ) {
+    size = again.size + asks.size;
+    for (const id of plan.order) {
+      const { branchOf = null } = plan.steps.get(id) ?? {};
+      if (!asking.has(id) || again.has(id) || before.steps[id]?.state !== "SUCCEEDED") continue;
+      if (!precedes(id, branchOf)) continue;
+      if (branchOf === null) asks.add(id);
+      else for (const later of stepsAfter(plan, id)) again.add(later);
+    }
+  }
+  return { again, asks: [...asks].filter((id) => !again.has(id)) };
+}
+
 /**
  * Whether a rerun keeps the step's outcome: the earlier run continued with it. A failed branch is counted by its
  * `parallel` step and is kept or repeated with it.
@@ -104,15 +137,15 @@ export function keepSteps(
   run: Run,
   before: Run,
   fromStep: string,
+  { again, asks }: RerunScope,
   outputOf: (stepId: string, output: StepOutput) => Payload,
 ): Run {
-  const again = stepsAfter(plan, fromStep);
   const steps: Record<string, StepRun> = {};
   const lines: TimelineLine[] = [...run.lines];
   let { inlineBytes } = run;
   for (const id of plan.order) {
     const step = before.steps[id];
-    if (!step || again.has(id) || !isKept(plan, id, before.steps)) continue;
+    if (!step || again.has(id) || asks.includes(id) || !isKept(plan, id, before.steps)) continue;
     const { fan: _, jobId: __, dueMs: ___, output: earlier, ...kept } = step;
     const output = earlier && outputOf(id, earlier);
     const seq = run.lineCount + lines.length - run.lines.length;
@@ -121,5 +154,6 @@ export function keepSteps(
     lines.push({ seq, atMs: run.createdMs, event: "step_kept", stepId: id, why: `from run ${before.id}`, cause: 0 });
   }
   const lineCount = run.lineCount + lines.length - run.lines.length;
-  return { ...run, steps, lines, lineCount, inlineBytes, rerunOf: { runId: before.id, fromStep } };
+  const rerunOf = { runId: before.id, fromStep, ...(asks.length === 0 ? {} : { asks }) };
+  return { ...run, steps, lines, lineCount, inlineBytes, rerunOf };
 }

@@ -9,16 +9,24 @@ export type Readiness =
   | { readonly kind: "skip"; readonly why: string }
   | { readonly kind: "go" };
 
-export function readinessOf(plan: Plan, step: PlanStep, stateOf: (id: string) => StepRun | undefined): Readiness {
+/** `asks`: earlier steps that a rerun asks again; every step after one waits for it, also where results between them were kept. */
+export function readinessOf(
+  plan: Plan,
+  step: PlanStep,
+  stateOf: (id: string) => StepRun | undefined,
+  asks: readonly string[] = [],
+): Readiness {
   const state = (id: string): StepState => stateOf(id)?.state ?? "PENDING";
   if (step.branchOf !== null) {
     if (state(step.branchOf) === "RUNNING") return GO;
     return isStepSettled(state(step.branchOf)) ? skip(`step \`${step.branchOf}\` did not run`) : WAITS;
   }
-  if (!step.dependsOn.every((id) => isStepSettled(state(id)))) return WAITS;
+  const asked = asks.filter((id) => step.ancestors.has(id) && !step.dependsOn.includes(id));
+  const awaited = asked.length === 0 ? step.dependsOn : [...step.dependsOn, ...asked];
+  if (!awaited.every((id) => isStepSettled(state(id)))) return WAITS;
   const failed = step.handles.filter((id) => isStepFailure(state(id)));
   if (step.handles.length > 0 && failed.length === 0) return skip("no failure to handle");
-  const blocking = step.dependsOn.find((id) => isBlocking(plan, step, id, state(id)));
+  const blocking = awaited.find((id) => isBlocking(plan, step, id, state(id)));
   if (blocking !== undefined) return skip(`step \`${blocking}\` failed`);
   for (const { stepId, arms } of step.arms) {
     const chosen = chosenBy(stateOf(stepId));
