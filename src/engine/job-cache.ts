@@ -1,3 +1,4 @@
+import { type DispatchWindow, FIRST_WINDOW } from "../core/jobs/dispatch-window.ts";
 import type { Turn } from "../core/jobs/fair-share.ts";
 import type { Job } from "../core/model/job.ts";
 import type { Versioned } from "../ports/store.ts";
@@ -10,6 +11,7 @@ export class JobCache {
   readonly #idle = new Map<string, IdleTopic>();
   readonly #turns = new Map<string, Turn>();
   readonly #full = new Set<string>();
+  readonly #windows = new Map<string, DispatchWindow>();
   readonly #sent = new Map<string, Versioned<Job>>();
 
   /** True while a topic without responders is not retried. */
@@ -54,6 +56,16 @@ export class JobCache {
 
   markNotFull(topic: string): void {
     this.#full.delete(topic);
+  }
+
+  /** The learned window of a topic. */
+  windowOf(topic: string): DispatchWindow {
+    return this.#windows.get(topic) ?? FIRST_WINDOW;
+  }
+
+  setWindow(topic: string, window: DispatchWindow): void {
+    if (this.#windows.size >= TOPICS_MAX) this.#windows.clear();
+    this.#windows.set(topic, window);
   }
 
   /** Keeps the record as committed: its result usually arrives in this process and needs no load then. */

@@ -6,7 +6,7 @@ import type { Versioned } from "../../ports/store.ts";
 import type { JobResult, Packet } from "../../protocol/packet.ts";
 import { retryOnConflict } from "../commit.ts";
 import { decisionContext } from "../context.ts";
-import { type AcceptedOutput, acceptResult, discardOutput, settleJob } from "../dispatch/index.ts";
+import { type AcceptedOutput, acceptResult, discardOutput, recordSuccess, settleJob } from "../dispatch/index.ts";
 import type { DispatchContext } from "../engine.ts";
 import { refused, resultIn } from "../packets.ts";
 
@@ -63,6 +63,8 @@ function settleAccepted(
   if (next.state === "SUCCEEDED" && found.value.dispatchedMs !== null) {
     const seconds = (next.updatedMs - found.value.dispatchedMs) / 1_000;
     engine.world.metrics.observe("cordum_job_result_latency_seconds", Math.max(0, seconds));
+    // Before the commit, which drains the backlog.
+    recordSuccess(engine, found.value, result);
   }
   return settleJob(engine, found, next, [], { busy }).then((isWritten) => {
     if (!isWritten) return "stale";

@@ -19,6 +19,7 @@ import type { DispatchContext, Needs } from "../engine.ts";
 import { openWorkPacket, workPacket } from "../packets.ts";
 import { ownedByJob, readInput, storeBytes, tooLargeText } from "../payloads.ts";
 import { allowedPerOrg, capacityGuards, limitOfGuard } from "./capacity-guards.ts";
+import { windowOf } from "./dispatch-window.ts";
 import { selectNext } from "./select-next.ts";
 import { dispatchBlock, dispatched, isTopicBlocked, needsPointer, targetOf } from "./select-target.ts";
 import { settleJob } from "./settle-job.ts";
@@ -58,8 +59,9 @@ async function drainRounds(engine: DispatchContext, topic: string): Promise<void
       store.counts(IN_FLIGHT_GROUP, GROUP_MAX),
       store.counts(backlogGroupOf(topic), GROUP_MAX),
     ]);
-    const room = engine.settings.current.dispatch.windowMax - (inFlight.get(topic) ?? 0);
+    const room = windowOf(engine, topic) - (inFlight.get(topic) ?? 0);
     if (waiting.size === 0) engine.jobCache.markNotFull(topic);
+    else if (room <= 0) engine.jobCache.markFull(topic);
     if (room <= 0 || waiting.size === 0) return;
     const allowed = await allowedPerOrg(engine, waiting);
     const batchMax = engine.jobCache.idleCount(topic) > 0 ? 1 : BATCH_MAX;
@@ -88,7 +90,7 @@ async function sendOne(engine: DispatchContext, taken: Versioned<Job>): Promise<
   const committed = await engine.commit({
     org: job.org,
     puts: [put(JOBS, taken.id, taken, job)],
-    guards: capacityGuards(job, engine.settings.current),
+    guards: capacityGuards(job, engine.settings.current, windowOf(engine, job.topic)),
   });
   if (committed.kind === "committed") {
     sendJob(engine, { id: taken.id, version: taken.version + 1, value: job });

@@ -9,8 +9,8 @@ import type { Needs } from "../engine.ts";
  * fail-open grant of a job without a decision. Each is a guard of the commit that dispatches the job, so no race
  * exceeds it (L25).
  */
-export function capacityGuards(job: Job, settings: Settings): readonly Guard[] {
-  const guards: Guard[] = [{ kind: "counter", counter: inFlightOf(job.topic), max: settings.dispatch.windowMax }];
+export function capacityGuards(job: Job, settings: Settings, window: number): readonly Guard[] {
+  const guards: Guard[] = [{ kind: "counter", counter: inFlightOf(job.topic), max: window }];
   const ofOrg = jobLimitOf(settings, job.org);
   if (ofOrg !== null) guards.push({ kind: "counter", counter: runningOf(job.org), max: ofOrg });
   const ofRule = limitOfRule(job);

@@ -178,7 +178,9 @@ async function leaseOne(
 ): Promise<Versioned<Job> | null> {
   const job = leaseJob(taken.value, request.workerId, engine.world.random.id(), decisionContext(engine));
   const puts = [put(JOBS, taken.id, taken, job)];
-  const committed = await engine.commit({ org: job.org, puts, guards: capacityGuards(job, engine.settings.current) });
+  const { current } = engine.settings;
+  const guards = capacityGuards(job, current, current.dispatch.windowMax);
+  const committed = await engine.commit({ org: job.org, puts, guards });
   switch (committed.kind) {
     case "committed":
       return { id: taken.id, version: taken.version + 1, value: job };

@@ -6,6 +6,7 @@ import type { DispatchContext, Needs } from "../engine.ts";
 import { failureMessage } from "../packets.ts";
 import { drainBacklog, sendJob } from "./backlog.ts";
 import { capacityGuards, limitOfGuard } from "./capacity-guards.ts";
+import { windowOf } from "./dispatch-window.ts";
 import { dispatchBlock, dispatched } from "./select-target.ts";
 import { settleJob } from "./settle-job.ts";
 
@@ -33,7 +34,7 @@ export async function placeJob(
     const committed = await engine.commit({
       org: job.org,
       puts: [...puts, put(JOBS, job.id, before, sent)],
-      guards: [...guards, first, ...capacityGuards(job, engine.settings.current)],
+      guards: [...guards, first, ...capacityGuards(job, engine.settings.current, windowOf(engine, job.topic))],
       totals,
     });
     switch (committed.kind) {
@@ -92,7 +93,7 @@ async function commitUndispatched(
   if (committed.kind !== "committed") return "stale";
   if (isFinal(job.state)) engine.world.metrics.add("cordum_jobs_total", { state: job.state });
   // All jobs in flight may have ended since the refusal; then no other commit drains this backlog.
-  else if (job.state === "SCHEDULED" && (committed.seen[0] ?? 0) < engine.settings.current.dispatch.windowMax)
+  else if (job.state === "SCHEDULED" && (committed.seen[0] ?? 0) < windowOf(engine, job.topic))
     drainBacklog(engine, job.topic);
   return job.state;
 }

@@ -13,7 +13,7 @@ import { type Due, put, type Versioned } from "../../ports/store.ts";
 import { inputKey, outputKey } from "../../protocol/pointer.ts";
 import { decisionContext } from "../context.ts";
 import { unparkMessage } from "../delivery/index.ts";
-import { notifyWorkers, placeJob, settleJob } from "../dispatch/index.ts";
+import { notifyWorkers, placeJob, recordLoss, settleJob } from "../dispatch/index.ts";
 import type { Needs, RunContext } from "../engine.ts";
 import { onRunDue, onStepJobDue, onWorkflowDue } from "../runs/index.ts";
 import { checkSafety, onFailOpenDue } from "../safety/index.ts";
@@ -101,6 +101,7 @@ async function onJobDue(engine: RunContext & Needs<"arrivals">, found: Versioned
   const passed = expireJob(job, decisionContext(engine));
   if (passed) {
     const isSettled = await settleJob(engine, found, passed);
+    if (isSettled) recordLoss(engine, job);
     // A worker may still be running the attempt.
     if (isSettled && passed.state === "TIMEOUT")
       notifyWorkers(engine, job, "cordum", passed.error?.message ?? "timed out");

@@ -9,7 +9,7 @@ import {
   RUNNING_GROUP,
   underRule,
 } from "../../core/model/job.ts";
-import { jobLimitOf, loadTenantJob, targetOf } from "../dispatch/index.ts";
+import { jobLimitOf, loadTenantJob, targetOf, windowOf } from "../dispatch/index.ts";
 import type { Needs } from "../engine.ts";
 import { runCountsOf, runLimitOf } from "../runs/index.ts";
 import { breakerRefusal } from "../safety/index.ts";
@@ -63,7 +63,7 @@ async function surroundingsOf(
   const ofRule = limitOfRule(job);
   const target = targetOf(engine, job);
   const serving = engine.registry.serving(job.topic, nowMs).filter((worker) => servesTenant(worker, job.org));
-  const window = { used: inFlight.get(job.topic) ?? 0, max: settings.dispatch.windowMax };
+  const window = { used: inFlight.get(job.topic) ?? 0, max: windowOf(engine, job.topic) };
   const breaker = breakerRefusal(engine);
   return {
     nowMs,

@@ -15,7 +15,7 @@ import type { Message } from "../../ports/bus.ts";
 import { type Committed, type Guard, type Put, put, type Versioned } from "../../ports/store.ts";
 import { auditDecisionPuts, decisionLine, recordAudit } from "../audit/index.ts";
 import { decisionContext } from "../context.ts";
-import { capacityGuards, dispatchBlock, dispatched, drainBacklog, sendJob } from "../dispatch/index.ts";
+import { capacityGuards, dispatchBlock, dispatched, drainBacklog, sendJob, windowOf } from "../dispatch/index.ts";
 import type { DispatchContext, Needs } from "../engine.ts";
 import { failureMessage, submitMessage } from "../packets.ts";
 import type { RunDecision } from "./decide-run.ts";
@@ -161,11 +161,14 @@ function refusedTopics(engine: Needs<"jobCache">, guard: Guard, going: readonly 
   return waiting.length > 0 ? waiting : topics;
 }
 
-function roomFor(engine: Needs<"settings">, going: readonly Job[]): readonly Guard[] {
+function roomFor(
+  engine: Needs<"world" | "settings" | "jobCache" | "registry">,
+  going: readonly Job[],
+): readonly Guard[] {
   const guards: Guard[] = [];
   for (const job of going) {
     guards.push({ kind: "counter", counter: backlogOfOrg(job.topic, job.org), max: 0 });
-    guards.push(...capacityGuards(job, engine.settings.current));
+    guards.push(...capacityGuards(job, engine.settings.current, windowOf(engine, job.topic)));
   }
   return guards;
 }
