@@ -1,4 +1,5 @@
 /** HTTP client of the gateway. Every failure becomes a `CliError` with an exit code; only `retryWhileUnavailable` retries. */
+import { tokenFor } from "../adapters/node/startup-token.ts";
 import { CliError, EXIT, exitCodeForStatus, nextFor } from "./exit.ts";
 import type { Io } from "./io.ts";
 
@@ -17,7 +18,8 @@ export type Json = any;
 export function openClient(io: Io): Client {
   const url = baseUrl(io.env.CORDUM_URL);
   const headers: Record<string, string> = { accept: "application/json" };
-  if (io.env.CORDUM_API_KEY) headers["x-api-key"] = io.env.CORDUM_API_KEY;
+  const key = io.env.CORDUM_API_KEY || tokenFor(url, io.env);
+  if (key) headers["x-api-key"] = key;
   if (io.env.CORDUM_TENANT) headers["x-tenant-id"] = io.env.CORDUM_TENANT;
   const call = async (path: string, init: RequestInit) => {
     const response = await request(url, path, { ...init, headers: { ...headers, ...init.headers } });

@@ -43,7 +43,7 @@ export type Access = "open" | "read" | "submit" | "operate" | "work" | "admin" |
 
 /** The authenticated caller. */
 export interface Principal {
-  /** The key id; `local` for loopback callers while no key exists. */
+  /** The key id; `local` for the start-up token. */
   readonly id: string;
   /** The tenant of the key; `*` may act for any tenant. */
   readonly org: string;

@@ -84,7 +84,11 @@ export interface GatewayLimits {
 }
 
 type OwnParts = "isDraining" | "isClosing" | "startedMs" | "auth" | "decisions" | "signer";
-export type GatewayParts = Omit<Gateway, OwnParts> & Partial<Pick<Gateway, "signer">>;
+export type GatewayParts = Omit<Gateway, OwnParts> &
+  Partial<Pick<Gateway, "signer">> & {
+    /** Accepted while no API key exists; null: nothing is. */
+    readonly startupToken: string | null;
+  };
 
 export function openGateway(
   parts: GatewayParts,
@@ -94,7 +98,7 @@ export function openGateway(
   let draining = false;
   let closing = false;
   const { engine, info } = parts;
-  const auth = new KeyAuthenticator(engine);
+  const auth = new KeyAuthenticator(engine, parts.startupToken);
   const decisions = new DecisionWaiter(engine);
   const startedMs = engine.world.clock.now();
   const gateway: Gateway = {

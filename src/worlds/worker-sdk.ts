@@ -6,6 +6,7 @@
 import { hostname } from "node:os";
 import { type HttpOptions, startHttpWorker } from "../adapters/http/http-worker.ts";
 import { cryptoRandom } from "../adapters/node/crypto-random.ts";
+import { tokenFor } from "../adapters/node/startup-token.ts";
 import { wallClock } from "../adapters/node/wall-clock.ts";
 import type { PacketCodec } from "../adapters/packet-codec.ts";
 import type { Stop } from "../ports/bus.ts";
@@ -35,7 +36,8 @@ export function worker({ transport, ...request }: WorkerConfig): Promise<Stop> {
 /** Long-polls the gateway over HTTP. */
 export function http(options: HttpOptions & { readonly log?: Log }): Transport {
   const parts = { clock: wallClock, random: cryptoRandom(wallClock), fetch, log: options.log ?? SILENT };
-  return (request) => startHttpWorker(parts, options, request);
+  const apiKey = options.apiKey ?? tokenFor(options.url, process.env);
+  return (request) => startHttpWorker(parts, { ...options, ...(apiKey === null ? {} : { apiKey }) }, request);
 }
 
 /** Subscribes on the NATS server of a cluster. Payloads that exceed the message size are in Redis. */

@@ -1,6 +1,8 @@
 /** Runs commands in this process with captured output, and `up` as a child process. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import { resolve as resolvePath } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Io } from "../../src/cli/io.ts";
 import { runCli } from "../../src/cli/program.ts";
@@ -17,7 +19,7 @@ export async function cordum(
   stdin = "",
   change: Partial<Io> = {},
 ): Promise<Ran> {
-  const captured = ioFor(env, stdin, change);
+  const captured = ioFor({ ...keyFor(env.CORDUM_URL), ...env }, stdin, change);
   const exitCode = await runCli(argv, captured.io, "1.2.3");
   return { exitCode, ...captured.output() };
 }
@@ -43,6 +45,20 @@ export function ioFor(env: Readonly<Record<string, string>>, stdin = "", change:
     ...change,
   };
   return { io, output: () => ({ out, err }) };
+}
+
+/** The start-up tokens of the control planes that this process has started, by address. */
+const TOKENS = new Map<string, string>();
+
+/** The start-up token as a header; empty for other addresses. */
+export function tokenHeader(url: string): Readonly<Record<string, string>> {
+  const token = TOKENS.get(new URL(url).origin);
+  return token === undefined ? {} : { "x-api-key": token };
+}
+
+function keyFor(url: string | undefined): Readonly<Record<string, string>> {
+  const token = TOKENS.get(url ?? "");
+  return token === undefined ? {} : { CORDUM_API_KEY: token };
 }
 
 export interface UpProcess {
@@ -74,9 +90,11 @@ export function startUp(
     child.stdout.on("data", (chunk) => {
       out += chunk;
       // A process that fails later prints another document.
-      if (isStarted || !out.endsWith("}\n")) return;
+      if (isStarted || !out.endsWith("}
+")) return;
       isStarted = true;
-      const { url } = JSON.parse(out);
+      const { url, token_file } = JSON.parse(out);
+      if (typeof token_file === "string") TOKENS.set(url, readFileSync(resolvePath(root, token_file), "utf8").trim());
       if (typeof url === "string") resolve(url);
       else reject(new Error(`did not start: ${out}`));
     });

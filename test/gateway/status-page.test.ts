@@ -31,19 +31,24 @@ class Element {
 }
 
 /** Runs the script with `respond` as its server. Only elements of the page exist. */
-function openPage(respond: (url: string, headers: Readonly<Record<string, string>>) => Promise<Response>) {
+function openPage(
+  respond: (url: string, headers: Readonly<Record<string, string>>) => Promise<Response>,
+  location: { hash: string; readonly pathname: string } = { hash: "", pathname: "/" },
+) {
   const elements = new Map([...PAGE.matchAll(/id="([\w-]+)"/g)].map((match) => [match[1] ?? "", new Element()]));
   const timers: (() => void)[] = [];
   const document = { getElementById: (id: string) => elements.get(id), createElement: () => new Element() };
   const fetch = async (url: string, options: { headers: Readonly<Record<string, string>> }) => {
     return respond(url, options.headers);
   };
-  const run = new Function("document", "fetch", "setInterval", "setTimeout", SCRIPT);
+  const run = new Function("document", "fetch", "setInterval", "setTimeout", "location", "history", SCRIPT);
   run(
     document,
     fetch,
     (fn: () => void) => timers.push(fn),
     () => {},
+    location,
+    { replaceState: () => Object.assign(location, { hash: "" }) },
   );
   const at = (id: string): Element => elements.get(id) ?? new Element();
   return { at, timers };
@@ -81,7 +86,7 @@ test("renders the status and live events", async () => {
   expect(at("workers").text).toContain("w<1> demo.echo 0 / 4");
   expect(at("safety").text).toContain("breaker closed: checks are sent to the kernel");
   expect(at("safety").text).toContain("policy test: 4 rules, default deny");
-  expect(at("about").text).toContain("open to this machine");
+  expect(at("about").text).toContain("start-up token of this machine");
   expect(at("figures").text).toContain("lock_busy_retry_count 0 retries because of a busy lock");
   expect(at("cards").text).toContain("Runs 0 open workflow runs");
   expect(at("live").text).toBe("10:20:31.456 run r1 order PAUSED 10:20:30.456 j1 demo.echo SUCCEEDED");
@@ -123,4 +128,15 @@ test("L52: shows that the server is not responding", async () => {
   const { at } = openPage(() => Promise.reject(new Error("refused")));
   await until(() => at("ready").textContent === "not responding");
   expect(at("ready").className).toContain("bad");
+});
+
+test("sends the key in the fragment of the link, and removes it from the address", () => {
+  const seen: (string | undefined)[] = [];
+  const location = { hash: "#cordum_local_secret", pathname: "/" };
+  openPage((_, headers) => {
+    seen.push(headers["x-api-key"]);
+    return Promise.reject(new Error("refused"));
+  }, location);
+  expect(seen).toEqual(["cordum_local_secret"]);
+  expect(location.hash).toBe("");
 });

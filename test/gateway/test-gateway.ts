@@ -7,7 +7,15 @@ import { openAuditSigner } from "../../src/adapters/node/audit-signer.ts";
 import { localSafety } from "../../src/adapters/node/local-safety.ts";
 import { promMetrics } from "../../src/adapters/node/prom-metrics.ts";
 import { defaultSettings } from "../../src/config/config.ts";
-import { API_KEYS, type ApiKey, hashOf, keyText, newSecret, type Role } from "../../src/core/model/api-key.ts";
+import {
+  API_KEYS,
+  type ApiKey,
+  hashOf,
+  keyText,
+  newSecret,
+  type Role,
+  STARTUP_ID,
+} from "../../src/core/model/api-key.ts";
 import { builtInKernel, DEMO_POLICY } from "../../src/core/policy/kernel.ts";
 import type { Settings } from "../../src/core/settings.ts";
 import { type Engine, openEngine } from "../../src/engine/engine.ts";
@@ -49,6 +57,8 @@ export interface TestGatewayOptions {
   /** Signs audit checkpoints by default. */
   readonly hasSigner?: boolean;
   readonly evaluatesInThread?: true;
+  /** Requests without a key stay so; otherwise they get the start-up token. */
+  readonly withoutToken?: true;
   /** Replaces all routes. */
   readonly routes?: readonly Route[];
 }
@@ -95,7 +105,9 @@ export async function openTestGateway(options: TestGatewayOptions = {}): Promise
   const info: ServerInfo = { ...defaults, ...options.info };
   const sweeper = { duties: options.duties ?? (() => control.duties()) };
   const limits = { ...TEST_LIMITS, ratePerS: options.ratePerS ?? TEST_LIMITS.ratePerS, ...options.limits };
-  const server = openGateway({ engine, sweeper, metrics: prom, info, signer }, limits, options.routes);
+  const parts = { engine, sweeper, metrics: prom, info, signer, startupToken: STARTUP_TOKEN };
+  const server = openGateway(parts, limits, options.routes);
+  if (!options.withoutToken) sendToken(server.app);
   return {
     app: server.app,
     server,
@@ -118,6 +130,15 @@ export async function openTestGateway(options: TestGatewayOptions = {}): Promise
       rmSync(dir, { recursive: true, force: true });
     },
   };
+}
+
+export const STARTUP_TOKEN = keyText(STARTUP_ID, "s".repeat(43));
+
+/** Adds the start-up token to requests without a key, as the command line does. */
+export function sendToken(app: FastifyInstance): void {
+  app.addHook("onRequest", async ({ headers }) => {
+    if (headers.authorization === undefined) headers["x-api-key"] ??= STARTUP_TOKEN;
+  });
 }
 
 export const TEST_LIMITS: GatewayLimits = {

@@ -1,3 +1,5 @@
+import { tokenHeader } from "../cli/run.ts";
+
 /** A test client of the HTTP API. */
 export interface Answer {
   readonly status: number;
@@ -12,6 +14,12 @@ export class Api {
   constructor(url: string, headers: Readonly<Record<string, string>> = {}) {
     this.url = url;
     this.#headers = headers;
+  }
+
+  /** For an HTTP worker. */
+  get apiKey(): { readonly apiKey?: string } {
+    const key = tokenHeader(this.url)["x-api-key"];
+    return key === undefined ? {} : { apiKey: key };
   }
 
   /** The same API with another key. */
@@ -67,7 +75,7 @@ export class Api {
   }
 
   async #call(path: string, init: RequestInit): Promise<Answer> {
-    const headers = { ...this.#headers, ...(init.headers as Record<string, string>) };
+    const headers = { ...tokenHeader(this.url), ...this.#headers, ...(init.headers as Record<string, string>) };
     const response = await fetch(`${this.url}/api/v1${path}`, { ...init, headers });
     const text = await response.text();
     return { status: response.status, body: text === "" ? null : JSON.parse(text) };

@@ -155,7 +155,7 @@ async function separateKernelOutage(
   const kernel = program.up(["--role", "safety", "--port", "0", "--policy", policy], SHORT_WAITS);
   const argv = ["--data", join(dir, "separate"), "--port", "0", "--safety", await kernel.url];
   const api = new Api(await program.up(argv, SHORT_WAITS).url);
-  await workers.start("separate", http({ url: api.url }));
+  await workers.start("separate", http({ url: api.url, ...api.apiKey }));
   return {
     api,
     prefix: "separate",

@@ -1,4 +1,5 @@
 /** A client of the event stream. Events of one chunk were committed at about the same time. */
+import { tokenHeader } from "../cli/run.ts";
 import type { Answer, Api } from "./api.ts";
 
 export interface LiveEvent {
@@ -14,7 +15,10 @@ export class LiveEvents {
   /** Resolves when the stream is open. `onBurst` is called with the events of each chunk until the stream ends. */
   static async open(api: Api, onBurst: (events: readonly LiveEvent[]) => void): Promise<LiveEvents> {
     const events = new LiveEvents();
-    const response = await fetch(`${api.url}/api/v1/stream`, { signal: events.#stop.signal });
+    const response = await fetch(`${api.url}/api/v1/stream`, {
+      signal: events.#stop.signal,
+      headers: tokenHeader(api.url),
+    });
     if (!response.ok || response.body === null) throw new Error(`the stream request failed with ${response.status}`);
     // A killed process ends the stream with an error.
     events.closed = events.#read(response.body, onBurst).catch(() => undefined);

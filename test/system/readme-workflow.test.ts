@@ -68,11 +68,16 @@ test("the commands start, explain, approve, watch and rerun a run, and curl star
 /** Supports the arguments used in the README. */
 const CURL = `
 const [silent, url, ...more] = process.argv.slice(2);
-const [header, type, data, body, ...rest] = more;
-const isPost = header === "-H" && data === "-d" && rest.length === 0;
-if (silent !== "-s" || !(isPost || more.length === 0)) throw new Error("unknown arguments: " + process.argv.join(" "));
-const [name, value] = isPost ? type.split(": ") : [];
-const init = isPost ? { method: "POST", headers: { [name]: value }, body } : {};
+const headers = {};
+let body;
+while (more.length > 0) {
+  const [flag, value] = more.splice(0, 2);
+  if (flag === "-H") headers[value.split(": ")[0]] = value.split(": ")[1];
+  else if (flag === "-d") body = value;
+  else throw new Error("unknown argument: " + flag);
+}
+if (silent !== "-s") throw new Error("unknown arguments: " + process.argv.join(" "));
+const init = { method: body === undefined ? "GET" : "POST", headers, body };
 process.stdout.write(await (await fetch(url, init)).text());
 `;
 
@@ -90,10 +95,17 @@ class Shell {
   /** Returns the command's stdout. Rejects on a nonzero exit code. */
   async run(command: string | undefined): Promise<string> {
     const runFile = join(dir, "RUN");
-    const script = (command ?? "exit 1").replace("http://127.0.0.1:8081", api.url);
+    const script = (command ?? "exit 1")
+      .replace("http://127.0.0.1:8081", api.url)
+      .replace(".cordum/token", join(dir, "data", "token"));
     const child = spawn("sh", ["-c", `set -e\n${script}\nprintf %s "$RUN" > ${runFile}`], {
       cwd: root,
-      env: { PATH: [join(dir, "bin"), process.env.PATH].join(delimiter), CORDUM_URL: api.url, RUN: this.RUN },
+      env: {
+        PATH: [join(dir, "bin"), process.env.PATH].join(delimiter),
+        CORDUM_URL: api.url,
+        CORDUM_DATA_DIR: join(dir, "data"),
+        RUN: this.RUN,
+      },
       stdio: ["ignore", "pipe", "pipe"],
     });
     const [[code], out, err] = await Promise.all([once(child, "close"), text(child.stdout), text(child.stderr)]);

@@ -54,7 +54,9 @@ function commands(): readonly string[] {
 /** Sends the request of a curl command. */
 function curl(command: string | undefined) {
   const [, url = "", type = "", body = ""] =
-    /^curl -s (\S+) -H 'content-type: (\S+)' -d '([^']*)'$/.exec(command ?? "") ?? [];
+    /^curl -s (\S+) -H "x-api-key: \$\(cat \.cordum\/token\)" -H 'content-type: (\S+)' -d '([^']*)'$/.exec(
+      command ?? "",
+    ) ?? [];
   expect(url).toBe("http://127.0.0.1:8081/api/v1/jobs");
   return api.send("/jobs", body, { "content-type": type });
 }

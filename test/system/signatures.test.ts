@@ -10,7 +10,7 @@ import type { Stop } from "../../src/ports/bus.ts";
 import { HEARTBEAT, RESULT, SUBMIT } from "../../src/protocol/subjects.ts";
 import { nats as overNats, worker } from "../../src/worlds/worker-sdk.ts";
 import { signer, submitBytes } from "../adapters/node/signers.ts";
-import { cordum, type UpProcess } from "../cli/run.ts";
+import { cordum, tokenHeader, type UpProcess } from "../cli/run.ts";
 import { Ups } from "../cli/up/ups.ts";
 import { peerEncode } from "../protocol/peer.ts";
 import type { RunningServer } from "../servers/server.ts";
@@ -93,7 +93,8 @@ const deadLetterWhere = async (at: Plane, matches: (one: DeadLetterView) => bool
     )
   ).find(matches) as DeadLetterView;
 
-const metricsAt = async (url: string): Promise<string> => (await fetch(`${url}/metrics`)).text();
+const metricsAt = async (url: string): Promise<string> =>
+  (await fetch(`${url}/metrics`, { headers: tokenHeader(url) })).text();
 
 async function failuresAt(url: string): Promise<readonly string[]> {
   const text = await metricsAt(url);

@@ -20,6 +20,7 @@ import type { WorkerOptions } from "../../worker/worker.ts";
 export interface HttpOptions {
   /** Base URL of the gateway, for example `http://127.0.0.1:8081`. */
   readonly url: string;
+  /** By default the start-up token of a gateway on this machine, from `CORDUM_DATA_DIR` or `.cordum`. */
   readonly apiKey?: string;
   readonly tenant?: string;
   /** Long-poll timeout. */

@@ -127,7 +127,7 @@ function access({ status, url }: Facts): readonly Finding[] {
   if (status.needs_key !== false) return [];
   const next = "cordum key create --tenant '*' --role admin";
   if (isLoopbackUrl(url)) {
-    const what = "no API key exists: every local user has admin access";
+    const what = "no API key exists: the start-up token in the data directory has admin access";
     return [caution("no_keys", what, "create an API key before other users get access to this machine", next)];
   }
   const what = `no API key exists and the gateway is reachable at ${url}: every client has admin access`;

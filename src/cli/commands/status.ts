@@ -40,7 +40,7 @@ function about(url: string, status: Json): Fields {
     ["ready", status.ready ? "yes" : `no: ${status.not_ready_because}`],
     ...loops(status.duties ?? {}),
     ["uptime", formatDuration(status.uptime_ms)],
-    ["access", status.needs_key ? "API keys required" : "no API keys: every local user has admin access"],
+    ["access", status.needs_key ? "API keys required" : "no API keys: the start-up token has admin access"],
     ["durability", `${durability.profile}: ${durability.meaning}`],
     ...warnings.map((warning: string): readonly [string, string] => ["warning", warning]),
     ["policy", `${policy.source} (${rules}, default ${policy.default_decision}; snapshot ${policy.snapshot})`],

@@ -5,7 +5,9 @@ import { checkListenHost, isUnencrypted } from "../../adapters/grpc/trust.ts";
 import { openAuditSigner } from "../../adapters/node/audit-signer.ts";
 import { localSafety } from "../../adapters/node/local-safety.ts";
 import { promMetrics } from "../../adapters/node/prom-metrics.ts";
+import { ensureToken } from "../../adapters/node/startup-token.ts";
 import { type Config, LiveConfig } from "../../config/config.ts";
+import { KEYS_GROUP } from "../../core/model/api-key.ts";
 import { hostOf } from "../../core/model/loopback.ts";
 import type { LiveKernel } from "../../core/policy/kernel.ts";
 import { type Engine, openEngine } from "../../engine/engine.ts";
@@ -47,6 +49,8 @@ export interface Running {
   readonly kernel: LiveKernel;
   /** null for a safety kernel. */
   readonly about: ServerInfo | null;
+  /** null if API keys exist, and for a safety kernel. */
+  readonly startupToken: string | null;
   /** Graceful: finishes work in progress. */
   stop(): Promise<void>;
 }
@@ -68,7 +72,7 @@ export function processName(): string {
   return `${hostname()}-${process.pid}-${Date.now().toString(36)}`;
 }
 
-type Served = Pick<Running, "url" | "about">;
+type Served = Pick<Running, "url" | "about" | "startupToken">;
 type Serve = (options: ServeOptions, live: LiveConfig, stops: StopStack) => Promise<Served>;
 
 const SERVE: Readonly<Record<ServeRole, Serve>> = {
@@ -133,7 +137,7 @@ async function serveSafety(options: ServeOptions, live: LiveConfig, stops: StopS
   const { port } = options;
   const server = await startSafetyServer({ kernel, log, host, port, trust, ...(snapshots && { snapshots }) });
   stops.add(() => server.stop());
-  return { url: server.address, about: null };
+  return { url: server.address, about: null, startupToken: null };
 }
 
 interface Base {
@@ -196,19 +200,19 @@ async function listen(
   control: SweeperStatus,
   routes: readonly Route[],
 ): Promise<Served> {
-  const { host, profile, safetyAddress, safetyTrust } = config.process;
+  const { host, profile, dataDir, safetyAddress, safetyTrust } = config.process;
   const kernel = {
     safety_address: safetyAddress ?? "",
     safety_line: safetyTrust.ca === null ? "plain" : "tls",
   } as const;
   const about: ServerInfo = { version, profile, ...facts, ...(safetyAddress && kernel) };
-  const signer = openAuditSigner(
-    config.process.auditKeyFile,
-    facts.mode === "embedded" ? config.process.dataDir : null,
-  );
-  const gateway = openGateway({ engine, sweeper: control, metrics, info: about, signer }, config.process, routes);
+  const signer = openAuditSigner(config.process.auditKeyFile, facts.mode === "embedded" ? dataDir : null);
+  const hasKeys = (await engine.world.store.counts(KEYS_GROUP, 1)).size > 0;
+  const startupToken = hasKeys ? null : ensureToken(dataDir, () => engine.world.random.next());
+  const parts = { engine, sweeper: control, metrics, info: about, signer, startupToken };
+  const gateway = openGateway(parts, config.process, routes);
   stops.add(() => gateway.stop());
-  return { url: await gateway.listen(host, port), about };
+  return { url: await gateway.listen(host, port), about, startupToken };
 }
 
 async function snapshotsIn(engine: Engine): Promise<readonly string[]> {

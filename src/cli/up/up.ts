@@ -1,5 +1,6 @@
 import { TrustError } from "../../adapters/node/pem-file.ts";
 import { forTerminal, pinoLog } from "../../adapters/node/pino-log.ts";
+import { tokenFile } from "../../adapters/node/startup-token.ts";
 import type { Config } from "../../config/config.ts";
 import { inForceView } from "../../gateway/views/policy-views.ts";
 import type { Log } from "../../ports/log.ts";
@@ -116,10 +117,23 @@ interface Started {
   readonly options: UpOptions;
 }
 
-function printStarted(io: Io, { url, about, kernel }: Running, { role, config, version, options }: Started): void {
+function printStarted(
+  io: Io,
+  { url, about, kernel, startupToken }: Running,
+  { role, config, version, options }: Started,
+): void {
   const policy = inForceView(kernel);
   const { dataDir, workflowsDir } = config.process;
-  if (options.json) printJson(io, { url, pid: process.pid, role, version, ...about, policy });
+  if (options.json)
+    printJson(io, {
+      url,
+      token_file: startupToken && tokenFile(dataDir),
+      pid: process.pid,
+      role,
+      version,
+      ...about,
+      policy,
+    });
   const what = role === "all" ? `cordum ${version}` : `cordum ${version}, ${ROLE_NAMES[role]},`;
   const where = about === null ? "gRPC" : about.mode === "embedded" ? `embedded, data in ${dataDir}` : "cluster";
   io.err(`${what} listening on ${url} (${where})\npolicy: ${kernel.inForce.source}\n`);
@@ -127,7 +141,8 @@ function printStarted(io: Io, { url, about, kernel }: Running, { role, config, v
     io.err(`next: ${io.command} up --safety ${url}\n`);
     return;
   }
-  const prefix = url === "http://127.0.0.1:8081" ? "" : `CORDUM_URL=${url} `;
+  const hasToken = startupToken !== null && dataDir !== ".cordum";
+  const prefix = `${url === "http://127.0.0.1:8081" ? "" : `CORDUM_URL=${url} `}${hasToken ? `CORDUM_DATA_DIR=${dataDir} ` : ""}`;
   if (workflowsDir !== null) io.err(`workflows: ${workflowsDir}, applied on change\n`);
   if (role === "control") return;
   if (!options.demo) {
@@ -136,7 +151,7 @@ function printStarted(io: Io, { url, about, kernel }: Running, { role, config, v
   }
   io.err(`demo topics: demo.echo, demo.flaky (fails twice), demo.slow, demo.broken (fails permanently),
   demo.forbidden (denied by the policy), demo.approve (requires approval), demo.limited (allowed with constraints)
-status page: ${url}/
+status page: ${url}/${startupToken === null ? "" : `#${startupToken}`}
 next, in another terminal:
   ${prefix}${io.command} job submit demo.echo '{"hello":"world"}' --wait
 `);

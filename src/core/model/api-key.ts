@@ -72,6 +72,9 @@ export function keyState(key: ApiKey, nowMs: number): KeyState {
   return key.expiresMs !== null && key.expiresMs <= nowMs ? "expired" : "good";
 }
 
+/** The id in the start-up token, which has the form of a key. Generated ids are longer. */
+export const STARTUP_ID = "local";
+
 /** The text sent with a request: `cordum_<id>_<secret>`. */
 export const keyText = (id: string, secret: string): string => `cordum_${id}_${secret}`;
 
@@ -87,11 +90,12 @@ export function newSecret(random: () => number): string {
 
 export const hashOf = (secret: string): string => createHash("sha256").update(secret).digest("hex");
 
+export const isSecretOf = (key: ApiKey, secret: string): boolean => isEqual(hashOf(secret), key.sha256);
+
 /** Compares in constant time. */
-export function isSecretOf(key: ApiKey, secret: string): boolean {
-  const presented = hashOf(secret);
-  let difference = presented.length ^ key.sha256.length;
-  for (let at = 0; at < presented.length; at++) difference |= presented.charCodeAt(at) ^ key.sha256.charCodeAt(at);
+export function isEqual(a: string, b: string): boolean {
+  let difference = a.length ^ b.length;
+  for (let at = 0; at < a.length; at++) difference |= a.charCodeAt(at) ^ b.charCodeAt(at);
   return difference === 0;
 }
 

@@ -3,9 +3,9 @@
  *
  * 1. A key is verified by its secret. Only callers with the right secret learn that a key is expired or revoked; an
  *    unknown id and a wrong secret give the same error.
- * 2. While no key exists, loopback callers are administrators. Requests with a non-loopback `Host`, cross-origin requests
- *    and forwarded requests are rejected, so that a web page cannot act through its reader's browser. Once a key
- *    exists, every caller needs one.
+ * 2. While no key exists, loopback callers with the start-up token are administrators. Requests with a non-loopback `Host`,
+ *    cross-origin requests and forwarded requests are rejected, so that neither a web page nor a client of a local proxy
+ *    can use it. Once a key exists the token is void, and every caller needs a key.
  * 3. Key look-ups are cached for at most one second and in bounded number: a revoked key stops working within a second
  *    in every process.
  * 4. A caller acts for the tenant of its key; only keys of tenant `*` can name another.
@@ -15,11 +15,14 @@ import {
   API_KEYS,
   type ApiKey,
   EVERY_ORG,
+  hashOf,
+  isEqual,
   isSecretOf,
   KEYS_GROUP,
   keyState,
   type Role,
   readKeyText,
+  STARTUP_ID,
 } from "../../core/model/api-key.ts";
 import { DEFAULT_ORG } from "../../core/model/job-id.ts";
 import { hostOf, isLoopback } from "../../core/model/loopback.ts";
@@ -92,8 +95,11 @@ export class KeyAuthenticator {
   #hasKeys = false;
   #hasKeysCheck: { readonly atMs: number; readonly result: Promise<boolean> } | null = null;
 
-  constructor(engine: Engine) {
+  readonly #startupToken: string | null;
+
+  constructor(engine: Engine, startupToken: string | null) {
     this.#engine = engine;
+    this.#startupToken = startupToken;
     this.#auditor = new KeyAuditor(engine);
   }
 
@@ -123,8 +129,8 @@ export class KeyAuthenticator {
 
   async authenticate(caller: CallerInfo): Promise<Principal> {
     const text = keyIn(caller.headers);
-    if (text === undefined) return this.#authenticateLocal(caller);
-    const parts = readKeyText(text);
+    const parts = text === undefined ? null : readKeyText(text);
+    if (text === undefined || parts?.id === STARTUP_ID) return this.#authenticateLocal(text, caller);
     const key = parts === null ? null : await this.#find(parts.id);
     if (parts === null || key === null || !isSecretOf(key, parts.secret)) throw this.#invalidKey(caller);
     const principal: Principal = { id: key.id, org: key.org, role: key.role };
@@ -151,11 +157,18 @@ export class KeyAuthenticator {
     return problem;
   }
 
-  async #authenticateLocal(caller: CallerInfo): Promise<Principal> {
+  /** A caller without a key, or with the start-up token. */
+  async #authenticateLocal(text: string | undefined, caller: CallerInfo): Promise<Principal> {
+    const token = (await this.anyKeyExists()) ? null : this.#startupToken;
+    if (token === null || text === undefined) {
+      throw this.auditRefusal(new Problem("key_missing", token === null ? MISSING_KEY : MISSING_TOKEN));
+    }
+    if (!isEqual(hashOf(text), hashOf(token))) throw this.#invalidKey(caller);
     // A request forwarded by a local proxy has a loopback address but an unknown origin.
     const isForwarded = FORWARDED.some((name) => caller.headers[name] !== undefined);
-    if ((await this.anyKeyExists()) || !isLoopback(caller.ip) || isForwarded) {
-      throw this.auditRefusal(new Problem("key_missing", MISSING_KEY));
+    if (!isLoopback(caller.ip) || isForwarded) {
+      const detail = `the start-up token is accepted from this machine only, not through a proxy; ${CREATE_KEY}`;
+      throw this.auditRefusal(new Problem("key_invalid", detail));
     }
     rejectCrossOrigin(caller.headers);
     return LOCAL;
@@ -233,22 +246,24 @@ function rejectCrossOrigin(headers: CallerInfo["headers"]): void {
   if (!isLoopback(hostOf(host))) {
     throw new Problem(
       "invalid_request",
-      "without API keys only loopback host names (127.0.0.1, localhost) are accepted; create a key with `cordum key create --tenant '*' --role admin`",
+      `without API keys only loopback host names (127.0.0.1, localhost) are accepted; ${CREATE_KEY}`,
     );
   }
   const { origin } = headers;
   const isOther = (origin !== undefined && origin !== `http://${host}`) || headers["sec-fetch-site"] === "cross-site";
   if (isOther) {
-    throw new Problem(
-      "invalid_request",
-      "without API keys cross-origin requests are rejected; create a key with `cordum key create --tenant '*' --role admin`",
-    );
+    throw new Problem("invalid_request", `without API keys cross-origin requests are rejected; ${CREATE_KEY}`);
   }
 }
 
 const isStale = (atMs: number, nowMs: number): boolean => nowMs - atMs >= CACHE_MS || nowMs < atMs;
 
-const MISSING_KEY = "send a key as `X-API-Key` or `Authorization: Bearer`; the command line reads `CORDUM_API_KEY`";
+const MISSING_KEY =
+  "send a key as `X-API-Key` or `Authorization: Bearer`; the command line reads `CORDUM_API_KEY`; the start-up token is void";
+const CREATE_KEY = "create a key with `cordum key create --tenant '*' --role admin`";
+const MISSING_TOKEN =
+  "no API key exists yet; send the start-up token, the content of the file `token` in the data directory, as `X-API-Key`; " +
+  "the command line reads it from `.cordum` or `CORDUM_DATA_DIR`";
 const INVALID_KEY =
   "expected `cordum_<id>_<secret>` as shown when the key was created; `cordum key list` lists the key ids";
 const FORWARDED = ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via"];

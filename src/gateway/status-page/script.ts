@@ -84,7 +84,7 @@ function showFacts(status) {
     ["uptime", Math.round(status.uptime_ms / 1000).toLocaleString("en") + " s"],
     ["durability", durability.profile + ": " + durability.meaning],
     ["scope", status.tenant === "*" ? "all tenants" : "tenant " + status.tenant],
-    ["access", status.needs_key ? "API key required" : "open to this machine: no API key exists; create one with cordum key create"],
+    ["access", status.needs_key ? "API key required" : "start-up token of this machine: no API key exists; create one with cordum key create"],
   ]);
   const ms = (value) => value === null ? ["–", "count"] : [value.toFixed(1) + " ms", "count"];
   rows("figures", status.lock_busy_retry_count === null ? [[OPERATORS_ONLY]] : [
@@ -154,6 +154,11 @@ byId("key-form").addEventListener("submit", (event) => {
   stream = null;
   poll();
 });
+// The link that the start prints. The fragment is not sent to the server, and is removed from the address and the history.
+if (/^#cordum_\\w+$/.test(location.hash)) {
+  key = location.hash.slice(1);
+  history.replaceState(null, "", location.pathname);
+}
 poll();
 setInterval(poll, 2000);
 `;

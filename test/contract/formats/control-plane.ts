@@ -14,7 +14,7 @@ import { openGateway } from "../../../src/gateway/server.ts";
 import type { Blobs } from "../../../src/ports/blobs.ts";
 import type { World } from "../../../src/ports/world.ts";
 import { openCluster } from "../../../src/worlds/cluster.ts";
-import { TEST_LIMITS } from "../../gateway/test-gateway.ts";
+import { STARTUP_TOKEN, sendToken, TEST_LIMITS } from "../../gateway/test-gateway.ts";
 import { quietLog } from "../quiet-log.ts";
 
 export interface ControlPlane {
@@ -65,7 +65,9 @@ export async function openControlPlane({ nats, redis, nowMs }: Options): Promise
   const signer = openAuditSigner(null, dir);
   const durability = { profile: "test", meaning: "a test" };
   const info = { version: "0.0.0", profile: "default", mode: "cluster", durability, warnings: [] } as const;
-  const { app, stop } = openGateway({ engine, sweeper: control, metrics, info, signer }, TEST_LIMITS);
+  const parts = { engine, sweeper: control, metrics, info, signer, startupToken: STARTUP_TOKEN };
+  const { app, stop } = openGateway(parts, TEST_LIMITS);
+  sendToken(app);
   let key: string | undefined;
   const call: ControlPlane["call"] = async (method, path, body) => {
     const headers = key === undefined ? {} : { "x-api-key": key };

@@ -50,7 +50,7 @@ test.concurrent("ends every step once and succeeds after kill -9 of the embedded
   let running = up();
   await running.url;
   const worker = new CountingWorker();
-  await worker.start("counter", http({ url: api.url }));
+  await worker.start("counter", http({ url: api.url, ...api.apiKey }));
   try {
     const runIds: string[] = [];
     for (let commit = 1, isKilled = true; isKilled; commit++) {

@@ -1,5 +1,6 @@
 /** A run with a large list on NATS and Redis: its duration and its acquisitions of the run lock. */
 import { nats as overNats, worker } from "../../../src/worlds/worker-sdk.ts";
+import { tokenHeader } from "../../cli/run.ts";
 import { startNats, startRedis } from "../../servers/start.ts";
 import { type Answer, Api } from "../api.ts";
 import { LiveEvents } from "../live-events.ts";
@@ -99,7 +100,7 @@ const WORKFLOW = {
 async function metricsOf(urls: readonly string[]): Promise<ReadonlyMap<string, number>> {
   const sums = new Map<string, number>();
   for (const url of urls) {
-    const text = await (await fetch(`${url}/metrics`)).text();
+    const text = await (await fetch(`${url}/metrics`, { headers: tokenHeader(url) })).text();
     for (const line of text.split("\n")) {
       const [, name, value] = /^([a-z].*) (\S+)$/.exec(line) ?? [];
       if (name !== undefined) sums.set(name, (sums.get(name) ?? 0) + Number(value));
