@@ -32,6 +32,7 @@ export class CliError extends Error {
 export function exitCodeForStatus(status: number): ExitCode {
   switch (status) {
     case 400:
+    case 408:
     case 413:
     case 414:
     case 415:

@@ -156,6 +156,13 @@ export const ENGINE_SETTINGS = [
     help: "Payload paths that are never shown, such as `input.card.number`; `*` matches one path segment. Values that look like secrets are always redacted.",
   },
   {
+    name: "limits.polled_topics_max",
+    type: count("topics", 1, 1_000_000),
+    default: 2_000,
+    live: true,
+    help: "Topics in the open long polls of one tenant, per gateway process; more are rejected with 429 `quota_exceeded`. Keys of `*` have no limit.",
+  },
+  {
     name: "limits.inline_bytes_max",
     type: count("bytes", 0, 512 * 1024),
     default: 256 * 1024,

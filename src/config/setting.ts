@@ -41,7 +41,8 @@ export type Unit =
   | "port"
   | "turns"
   | "requests"
-  | "connections";
+  | "connections"
+  | "topics";
 
 export const MINUTE_MS = 60_000;
 export const HOUR_MS = 60 * MINUTE_MS;

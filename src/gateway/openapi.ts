@@ -26,6 +26,7 @@ export function openapiDocument(routes: readonly Route[], version: string): Docu
   return {
     openapi: "3.1.0",
     info: { title: "Cordum", version, summary: "A control plane for AI agents", license: { name: "Apache-2.0" } },
+    servers: [{ url: "/", description: "The gateway that serves this document; by default http://127.0.0.1:8081" }],
     security: [{ key: [] }, { bearer: [] }],
     paths,
     components: {
@@ -58,6 +59,7 @@ function operationOf(route: Route): Document {
     ...(route.body ? { requestBody: { content: bodyOf(route.body, route.acceptsYaml) } } : {}),
     responses: {
       200: { description: "OK", ...(route.response ? { content: jsonOf(route.response) } : {}) },
+      ...(route.emptyWhen ? { 204: { description: route.emptyWhen } } : {}),
       default: { $ref: "#/components/responses/Problem" },
     },
   };

@@ -24,6 +24,8 @@ export interface Route {
   readonly acceptsYaml?: true;
   /** Schema of the 200 response. */
   readonly response?: TSchema;
+  /** When the response is a 204 without a body. */
+  readonly emptyWhen?: string;
   /** Error code of a failed validation; `invalid_request` by default. */
   readonly invalidCode?: ErrorCode;
   /** Also served while the process shuts down, and on the connections reserved for health checks. */

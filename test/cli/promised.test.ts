@@ -38,6 +38,7 @@ test("exit codes are stable, and every error code maps to one", () => {
   expect(EXIT).toEqual({ ok: 0, error: 1, usage: 2, notFound: 3, conflict: 4, denied: 5, unavailable: 6 });
   const ranges: Readonly<Record<number, number>> = {
     400: 2,
+    408: 2,
     401: 5,
     403: 5,
     404: 3,

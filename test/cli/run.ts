@@ -90,8 +90,7 @@ export function startUp(
     child.stdout.on("data", (chunk) => {
       out += chunk;
       // A process that fails later prints another document.
-      if (isStarted || !out.endsWith("}
-")) return;
+      if (isStarted || !out.endsWith("}\n")) return;
       isStarted = true;
       const { url, token_file } = JSON.parse(out);
       if (typeof token_file === "string") TOKENS.set(url, readFileSync(resolvePath(root, token_file), "utf8").trim());

@@ -23,6 +23,8 @@ export class LongPollWaiters {
   readonly #notices: EventFeed;
   /** By subject, longest-waiting first. */
   readonly #ofSubject = new Map<string, Set<Waiter>>();
+  /** Topics of open long polls by tenant. */
+  readonly #topicsOf = new Map<string, number>();
   #count = 0;
   #stopListening = (): void => {};
   /** Sequence number of the last queued job. */
@@ -37,7 +39,12 @@ export class LongPollWaiters {
     const waiter = new Waiter(this.#world, filter, this);
     if (this.#count++ === 0) this.#stopListening = this.#notices.subscribe((update) => this.#hear(update));
     this.moveLast(waiter);
+    this.#topicsOf.set(waiter.org, this.polledTopicsOf(waiter.org) + waiter.subjects.size);
     return waiter;
+  }
+
+  polledTopicsOf(org: string): number {
+    return this.#topicsOf.get(org) ?? 0;
   }
 
   unsubscribe(waiter: Waiter): void {
@@ -46,6 +53,9 @@ export class LongPollWaiters {
       waiters?.delete(waiter);
       if (waiters?.size === 0) this.#ofSubject.delete(subject);
     }
+    const topics = this.polledTopicsOf(waiter.org) - waiter.subjects.size;
+    if (topics > 0) this.#topicsOf.set(waiter.org, topics);
+    else this.#topicsOf.delete(waiter.org);
     if (--this.#count === 0) this.#stopListening();
   }
 

@@ -68,6 +68,22 @@ export function tenantOf(principal: Principal, headers: GatewayRequest["headers"
   throw new Problem("tenant_forbidden", `this key is limited to tenant \`${own}\`; omit \`X-Tenant-ID\``);
 }
 
+/** The tenant of a request that may also name it in fields or parameters. All names must agree. */
+export function namedTenant(
+  { principal, headers, org }: Pick<GatewayRequest, "principal" | "headers" | "org">,
+  names: Readonly<Record<string, unknown>>,
+): string {
+  const given = Object.entries(names).filter(([, value]) => value !== undefined);
+  const [first] = given;
+  if (first === undefined) return org;
+  const header = headers["x-tenant-id"] ?? headers["x-cordum-tenant"] ?? first[1];
+  if (given.some(([, value]) => value !== header)) {
+    const all = [...given.map(([name]) => `\`${name}\``), "`X-Tenant-ID`"].join(" and ");
+    throw new Problem("invalid_request", `${all} differ; send one of them`);
+  }
+  return tenantOf(principal, { "x-tenant-id": String(first[1]) });
+}
+
 /** The tenant whose records the caller sees: all (`*`) for a key of `*` that names no tenant. */
 export function visibleTenant({
   principal,

@@ -60,7 +60,13 @@ async function approveJob(
   { org, params, principal, body }: GatewayRequest,
 ): Promise<GatewayResponse> {
   const jobId = params.id ?? "";
-  const { note, job_hash, snapshot } = (body ?? {}) as {
+  const {
+    reason,
+    note = reason,
+    job_hash,
+    snapshot,
+  } = (body ?? {}) as {
+    readonly reason?: string;
     readonly note?: string;
     readonly job_hash?: string;
     readonly snapshot?: string;

@@ -11,16 +11,19 @@ export const DUTIES = Type.Record(Type.String(), Type.Integer(), {
   description: "By how many milliseconds each background loop is behind: its overdue pass, plus the age of work left.",
 });
 
+const liveness = (path: string): Route => ({
+  method: "GET",
+  path,
+  summary: "Liveness: the process responds",
+  access: "open",
+  isHealth: true,
+  response: Type.Object({ alive: Type.Boolean() }),
+  handle: async () => ok({ alive: true }),
+});
+
 export const HEALTH_ROUTES: readonly Route[] = [
-  {
-    method: "GET",
-    path: "/healthz",
-    summary: "Liveness: the process responds",
-    access: "open",
-    isHealth: true,
-    response: Type.Object({ alive: Type.Boolean() }),
-    handle: async () => ok({ alive: true }),
-  },
+  liveness("/healthz"),
+  liveness("/health"),
   {
     method: "GET",
     path: "/readyz",

@@ -2,12 +2,13 @@
 import { Type } from "typebox";
 import { applyRemediation } from "../../core/jobs/submission.ts";
 import { EVERY_ORG } from "../../core/model/api-key.ts";
-import { JOB_STATES, JOBS, type Job, type JobState, jobsOf } from "../../core/model/job.ts";
+import { JOB_STATES, JOBS, type Job, type JobState, jobsOf, jobsOfTrace } from "../../core/model/job.ts";
 import { redact } from "../../core/model/redact.ts";
 import { suggestion } from "../../core/model/suggestion.ts";
 import type { Remediation } from "../../core/policy/decision.ts";
 import { cancelOwnJob, loadTenantJob } from "../../engine/dispatch/index.ts";
 import { explain } from "../../engine/observe/index.ts";
+import { namedTenant } from "../auth/access.ts";
 import { Problem } from "../problem.ts";
 import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route } from "../route.ts";
 import {
@@ -42,7 +43,13 @@ export const JOB_ROUTES: readonly Route[] = [
     path: "/api/v1/jobs",
     summary: "List jobs, newest first",
     access: "read",
-    query: pageQuery({ state: Type.Optional(Type.String({ description: "Only jobs in this state." })) }),
+    query: pageQuery({
+      state: Type.Optional(Type.String({ description: "Only jobs in this state." })),
+      trace_id: Type.Optional(
+        Type.String({ maxLength: 300, description: "Only jobs with this trace id; not together with `state`." }),
+      ),
+      tenant: Type.Optional(Type.String({ description: "The tenant, in place of the header `X-Tenant-ID`." })),
+    }),
     response: pageOf(JOB),
     handle: listJobs,
   },
@@ -103,10 +110,24 @@ async function loadJob({ engine }: Gateway, { org, params }: GatewayRequest): Pr
   throw jobNotFound(id, org);
 }
 
-async function listJobs({ engine }: Gateway, { org, query }: GatewayRequest): Promise<GatewayResponse> {
+async function listJobs({ engine }: Gateway, request: GatewayRequest): Promise<GatewayResponse> {
+  const { query } = request;
+  const { store } = engine.world;
+  const org = namedTenant(request, { tenant: queryText(query, "tenant") });
   const state = readState(queryText(query, "state"));
-  return listPage(engine.world.store, JOBS, jobsOf(org, state), query, (item) => jobView(item.value));
+  const traceId = queryText(query, "trace_id");
+  if (traceId === undefined) return listPage(store, JOBS, jobsOf(org, state), query, (item) => jobView(item.value));
+  if (state !== undefined) {
+    throw new Problem("invalid_request", "`trace_id` and `state` cannot be combined; send one of them");
+  }
+  // A job without a submitted trace id has its own id as such, and is in no list of a trace.
+  const own = queryText(query, "cursor") === undefined ? await loadTenantJob(engine, { org, jobId: traceId }) : null;
+  const first = own?.value.traceId === traceId ? [jobView(own.value)] : [];
+  const page = await listPage(store, JOBS, jobsOfTrace(org, traceId), query, (item) => jobView(item.value));
+  return first.length === 0 ? page : ok({ ...(page.body as object), items: [...first, ...itemsOf(page)] });
 }
+
+const itemsOf = ({ body }: GatewayResponse): readonly object[] => (body as { items: readonly object[] }).items;
 
 async function getJob(gateway: Gateway, request: GatewayRequest): Promise<GatewayResponse> {
   const { engine } = gateway;

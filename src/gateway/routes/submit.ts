@@ -5,6 +5,7 @@ import { applyPoolSettings } from "../../engine/dispatch/index.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { type Admitted, admitJob } from "../../engine/intake/index.ts";
 import { breakerRefusal } from "../../engine/safety/index.ts";
+import { namedTenant } from "../auth/access.ts";
 import { Problem } from "../problem.ts";
 import { type Gateway, type GatewayRequest, type GatewayResponse, ok } from "../route.ts";
 import { remediationView } from "../views/job-views.ts";
@@ -30,7 +31,7 @@ export async function submit(
   const { jobId, traceId } = admitted;
   const state = admitted.state === "PENDING" ? await verdicts.stateAfterDecision(jobId) : admitted.state;
   const id = clientJobId(submission.org, jobId);
-  const response = { job_id: id, trace_id: traceId, state, replayed: admitted.kind === "replayed" };
+  const response = { job_id: id, id, trace_id: traceId, state, replayed: admitted.kind === "replayed" };
   switch (state) {
     case "DENIED":
       throw await denial(engine, admitted);
@@ -43,11 +44,12 @@ export async function submit(
 
 export function readSubmission({ engine }: Gateway, request: GatewayRequest): Submission {
   const fields = (request.body ?? {}) as Fields;
+  const org = namedTenant(request, { tenant_id: fields.tenant_id, org_id: fields.org_id });
   const isPrompt = fields.input === undefined && (fields.prompt !== undefined || fields.context !== undefined);
   return toSubmission({
-    ...submitterFields(request),
+    ...submitterFields({ ...request, org }),
     topic: fields.topic,
-    input: isPrompt ? promptOf(fields, request.org, engine.world.clock.now()) : fields.input,
+    input: isPrompt ? promptOf(fields, org, engine.world.clock.now()) : fields.input,
     isStamped: isPrompt,
     jobId: fields.job_id,
     priority: fields.priority,
@@ -60,7 +62,24 @@ export function readSubmission({ engine }: Gateway, request: GatewayRequest): Su
     packId: fields.pack_id,
     idempotencyKey: idempotencyKey(request, fields.idempotency_key),
     traceId: fields.trace_id,
+    details: detailsIn(fields),
   });
+}
+
+/** Optional fields for the worker, in the names of the HTTP API. */
+function detailsIn(fields: Fields): object {
+  const { memory_id, deadline_ms, max_input_tokens, max_output_tokens, max_total_tokens } = fields;
+  const budget = {
+    maxInputTokens: max_input_tokens,
+    maxOutputTokens: max_output_tokens,
+    maxTotalTokens: max_total_tokens,
+    deadlineMs: deadline_ms,
+  };
+  const given = Object.entries(budget).filter(([, value]) => value !== undefined);
+  return {
+    ...(memory_id === undefined ? {} : { memoryId: memory_id }),
+    ...(given.length === 0 ? {} : { budget: Object.fromEntries(given) }),
+  };
 }
 
 export function submitterFields({ org, principal, headers }: GatewayRequest): Fields {

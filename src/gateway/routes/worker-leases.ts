@@ -1,5 +1,6 @@
 /** The HTTP worker API: lease jobs, extend leases, report progress and results. */
 import { type Static, Type } from "typebox";
+import { EVERY_ORG } from "../../core/model/api-key.ts";
 import type { Job } from "../../core/model/job.ts";
 import { clientJobId } from "../../core/model/job-id.ts";
 import { payloadValue } from "../../core/model/payload.ts";
@@ -98,6 +99,7 @@ export const WORKER_ROUTES: readonly Route[] = [
     longLived: true,
     body: LEASE_BODY,
     response: LEASED,
+    emptyWhen: "No job within `wait_ms`",
     handle: lease,
   },
   {
@@ -155,10 +157,22 @@ export const WORKER_ROUTES: readonly Route[] = [
   },
 ];
 
+/** Each polled topic costs the store a look-up per second, so that a tenant could slow down the others. */
+function limitPolledTopics({ waiters, settings }: Gateway["engine"], org: string, count: number): void {
+  const limit = settings.current.limits.polledTopicsMax;
+  const current = waiters.polledTopicsOf(org);
+  // Keys of `*` belong to operators, who have no tenant limit.
+  if (org === EVERY_ORG || current + count <= limit) return;
+  const detail = `open long polls of tenant \`${org}\` cover ${current} topics; poll fewer topics per worker, or lease more jobs with each poll`;
+  throw new Problem("quota_exceeded", detail, { quota: "polled_topics", current, limit });
+}
+
 async function lease({ engine }: Gateway, request: GatewayRequest): Promise<GatewayResponse> {
   const body = request.body as Static<typeof LEASE_BODY>;
+  const org = visibleTenant(request);
+  limitPolledTopics(engine, org, body.topics.length);
   const jobs = await leaseJobs(engine, {
-    org: visibleTenant(request),
+    org,
     workerId: body.worker_id,
     topics: body.topics,
     max: body.max ?? 1,

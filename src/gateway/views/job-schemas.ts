@@ -12,6 +12,8 @@ const STATE = Type.Union(JOB_STATES.map((state) => Type.Literal(state)));
 const LABELS = Type.Record(Type.String(), Type.String({ maxLength: TEXT_LENGTH_MAX }));
 const REASON = { minLength: 1, maxLength: 500 };
 
+const TOKENS = Type.Integer({ minimum: 1, maximum: 1_000_000_000, description: "Token limit for the worker." });
+
 export const SUBMIT_BODY = Type.Object({
   topic: Type.String({ minLength: 1, description: "The kind of work, such as `demo.echo`." }),
   input: Type.Optional(Type.Unknown({ description: "Input of the worker; any JSON value." })),
@@ -42,6 +44,15 @@ export const SUBMIT_BODY = Type.Object({
   ),
   idempotency_key: Type.Optional(text("Idempotency key; also accepted as the header `Idempotency-Key`.")),
   job_id: Type.Optional(text("Job id chosen by the client.")),
+  tenant_id: Type.Optional(text("The tenant, in place of the header `X-Tenant-ID`.")),
+  org_id: Type.Optional(text("Alias of `tenant_id`.")),
+  memory_id: Type.Optional(text("Passed to the worker.")),
+  deadline_ms: Type.Optional(
+    Type.Integer({ minimum: 1, maximum: 2_592_000_000, description: "Time for all attempts, from the submission." }),
+  ),
+  max_input_tokens: Type.Optional(TOKENS),
+  max_output_tokens: Type.Optional(TOKENS),
+  max_total_tokens: Type.Optional(TOKENS),
   trace_id: Type.Optional(text("Groups related jobs; see `GET /api/v1/traces/{id}`.")),
 });
 
@@ -57,6 +68,7 @@ const REMEDIATION = Type.Object({
 
 export const SUBMIT_RESPONSE = Type.Object({
   job_id: Type.String(),
+  id: Type.String({ description: "The same as `job_id`." }),
   trace_id: Type.String(),
   state: STATE,
   replayed: Type.Boolean({ description: "True if the job already existed with this key or id." }),
@@ -109,6 +121,7 @@ const BYPASS = Type.Object({
 /** Fields shared by jobs and approvals. */
 const SUBMISSION = {
   job_id: Type.String(),
+  id: Type.String({ description: "The same as `job_id`." }),
   topic: Type.String(),
   tenant_id: Type.String(),
   priority: Type.String(),
@@ -232,7 +245,8 @@ export const PENDING_APPROVAL = Type.Object({
   ...REQUEST_DETAILS,
 });
 export const APPROVE_BODY = Type.Object({
-  note: Type.Optional(Type.String(REASON)),
+  reason: Type.Optional(Type.String({ ...REASON, description: "Why; kept with the decision." })),
+  note: Type.Optional(Type.String({ ...REASON, description: "Alias of `reason`." })),
   job_hash: Type.Optional(text("The value that was reviewed; the approval is refused if it has changed.")),
   snapshot: Type.Optional(text("The value that was reviewed; the approval is refused if it has changed.")),
 });

@@ -15,6 +15,7 @@ type View = Readonly<Record<string, unknown>>;
 export function jobView(job: Job): View {
   return {
     job_id: clientJobId(job.org, job.id),
+    id: clientJobId(job.org, job.id),
     state: job.state,
     topic: job.topic,
     tenant_id: job.org,

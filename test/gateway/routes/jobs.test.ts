@@ -72,7 +72,7 @@ describe("POST /jobs", () => {
     const { defaultSettings } = await import("../../../src/config/config.ts");
     const settings = {
       ...defaultSettings(),
-      limits: { inlineBytesMax: 10, concurrentJobsMax: null, concurrentRunsMax: 10 },
+      limits: { ...defaultSettings().limits, inlineBytesMax: 10, concurrentJobsMax: null, concurrentRunsMax: 10 },
     };
     gateway = await openTestGateway({ settings });
     const input = { text: "x".repeat(1_000) };
