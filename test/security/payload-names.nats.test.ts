@@ -15,7 +15,7 @@ import { type GatewayServer, openGateway } from "../../src/gateway/server.ts";
 import { decodePacket } from "../../src/protocol/codec.ts";
 import { RESULT, workSubject } from "../../src/protocol/subjects.ts";
 import { startWorker } from "../../src/worker/worker.ts";
-import { TEST_LIMITS } from "../gateway/test-gateway.ts";
+import { STARTUP_TOKEN, sendToken, TEST_LIMITS } from "../gateway/test-gateway.ts";
 import { peerDecode, peerEncode } from "../protocol/peer.ts";
 import type { RunningServer } from "../servers/server.ts";
 import { startNats, startRedis } from "../servers/start.ts";
@@ -62,7 +62,9 @@ beforeAll(async () => {
     durability: { profile: "p", meaning: "" },
     warnings: [],
   } as const;
-  gateway = openGateway({ engine, sweeper: control, metrics: promMetrics(), info }, TEST_LIMITS);
+  const parts = { engine, sweeper: control, metrics: promMetrics(), info, startupToken: STARTUP_TOKEN };
+  gateway = openGateway(parts, TEST_LIMITS);
+  sendToken(gateway.app);
   target = clusterTarget();
   stops = [() => gateway.stop(), stop, () => control.stop(), opened.close];
 });
