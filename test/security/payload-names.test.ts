@@ -86,7 +86,7 @@ describe("L59: no id that a client chooses names a stored payload", () => {
     );
     for (const path of paths) {
       const { text } = await target.call("GET", path, { tenant: "acme" });
-      expect(text, path).not.toContain("cordum:payload");
+      for (const key of before.keys()) expect(text, path).not.toContain(key);
     }
   });
 

@@ -1,4 +1,5 @@
 import type { Table } from "../../core/model/table.ts";
+import type { Blobs } from "../../ports/blobs.ts";
 import type { Bus, Handler } from "../../ports/bus.ts";
 import type { LockLease, Locks } from "../../ports/locks.ts";
 import type { Safety } from "../../ports/safety.ts";
@@ -21,6 +22,10 @@ export function around<T extends object>(inner: T, replaced: { readonly [K in ke
 
 export function withStore(change: (store: Store) => Partial<Store>): Decorator {
   return (world) => ({ ...world, store: around(world.store, change(world.store)) });
+}
+
+export function withBlobs(change: (blobs: Blobs) => Blobs): Decorator {
+  return (world) => ({ ...world, blobs: change(world.blobs) });
 }
 
 export function withLocks(change: (locks: Locks) => Partial<Locks>): Decorator {

@@ -6,7 +6,7 @@ import { RUNS } from "../../core/model/run.ts";
 import type { RetryState } from "../../core/retry/budget.ts";
 import { RETRY_CLASSES } from "../../core/retry/retry-classes.ts";
 import type { Change } from "../../ports/store.ts";
-import { withCommit, withGuards, withPuts, withStore, withValues } from "./decorators.ts";
+import { withBlobs, withCommit, withGuards, withPuts, withStore, withValues } from "./decorators.ts";
 import type { Mutant } from "./registry.ts";
 
 /** Bugs in reads and writes of the store. */
@@ -142,6 +142,22 @@ export const STORE_MUTANTS: readonly Mutant[] = [
     world: withCommit(async (change, commit) => {
       commit(change).catch(() => undefined);
       return { kind: "committed", seen: change.watch.map(() => 0) };
+    }),
+  },
+  {
+    name: "replaced-payloads",
+    about: "the payloads of a tenant share a key, and a later one replaces an earlier one",
+    caughtBy: ["outcome"],
+    world: withBlobs((blobs) => {
+      const shared = (key: string): string => key.split("/")[0] ?? key;
+      return {
+        get: (key) => blobs.get(shared(key)),
+        delete: async () => undefined,
+        async put(key, bytes, expiresAtMs) {
+          await blobs.delete(shared(key));
+          await blobs.put(shared(key), bytes, expiresAtMs);
+        },
+      };
     }),
   },
   {

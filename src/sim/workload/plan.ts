@@ -133,7 +133,7 @@ export function drawPlan(random: SeededRandom, jobs: number, profile: FaultProfi
     startsMs: index === 3 ? random.between(0, safetyMs / 2) : 0,
   }));
   return {
-    settings: drawSettings(random.fork("settings"), profile),
+    settings: withStoredPayloads(random.fork("payloads"), drawSettings(random.fork("settings"), profile)),
     faults,
     safetyMs,
     checksRetention: random.chance(0.2),
@@ -146,6 +146,12 @@ export function drawPlan(random: SeededRandom, jobs: number, profile: FaultProfi
     leases: drawLeases(random.fork("leases"), safetyMs),
     publishedMs: POLICIES.slice(2).map(() => random.between(0, safetyMs)),
   };
+}
+
+/** In half of the seeds nearly every payload is in the blob store. */
+function withStoredPayloads(random: SeededRandom, settings: Settings): Settings {
+  if (random.chance(0.5)) return settings;
+  return { ...settings, limits: { ...settings.limits, inlineBytesMax: 8 } };
 }
 
 function drawLeases(random: SeededRandom, safetyMs: number): LeasePlan[] {
