@@ -1,5 +1,7 @@
+import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
+import type { SeededRandom } from "../../../src/sim/random.ts";
 import { freePort } from "../../servers/ports.ts";
 import type { Program } from "../program.ts";
 import { Disk } from "./disk.ts";
@@ -40,6 +42,27 @@ export async function embeddedTarget(program: Program): Promise<Target> {
       await delay(random.between(500, 4_000));
       return `${stepMs} ms`;
     },
+    /** The damaged data is never used: it is replaced by the copy afterwards. */
+    async bit_flip(random, load, history) {
+      await load.pause();
+      await service.end("SIGKILL");
+      const copy = join(disk.dir, "copy");
+      cpSync(data, copy, { recursive: true });
+      const flipped = flipBit(data, random);
+      const refusal = await service.start().then(
+        () => null,
+        (error: Error) => error.message,
+      );
+      const failed = refusal === null ? await load.probe(history.jobs) : 0;
+      if (refusal !== null && !DATA_FILE.test(refusal)) history.undetected(`${flipped}: ${refusal}`);
+      await service.end("SIGKILL");
+      rmSync(data, { recursive: true });
+      cpSync(copy, data, { recursive: true });
+      rmSync(copy, { recursive: true });
+      await service.start();
+      load.resume();
+      return `${flipped}, ${refusal === null ? `${failed} reads failed` : "start refused"}`;
+    },
   };
   const onDisk: Target["faults"] = {
     async disk_full(random) {
@@ -71,3 +94,16 @@ export async function embeddedTarget(program: Program): Promise<Target> {
     },
   };
 }
+
+/** Flips one bit of a data file and returns which. */
+function flipBit(dir: string, random: SeededRandom): string {
+  const files = readdirSync(dir).filter((name) => DATA_FILE.test(name) && readFileSync(join(dir, name)).length > 0);
+  const file = random.pick(files.sort());
+  const bytes = readFileSync(join(dir, file));
+  const [at, bit] = [random.below(bytes.length), random.below(8)];
+  bytes[at] = (bytes[at] ?? 0) ^ (1 << bit);
+  writeFileSync(join(dir, file), bytes);
+  return `bit ${bit} of byte ${at} of ${file}`;
+}
+
+const DATA_FILE = /cordum\.(db|journal|manifest)/;

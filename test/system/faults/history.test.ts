@@ -70,6 +70,7 @@ test.each<{ about: string; break: (history: History) => void; found: object }>([
     found: { silent: 1 },
   },
   { about: "one job for two keys", break: (history) => history.acknowledged("k2", "j1"), found: { silent: 1 } },
+  { about: "damage without a report", break: (history) => history.undetected("flip"), found: { silent: 1 } },
 ])("detects $about", ({ break: breakIt, found }) => {
   const history = correct();
   breakIt(history);

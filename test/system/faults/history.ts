@@ -4,7 +4,7 @@
  *
  * 1. Lost: an acknowledged job is unknown, does not end, or does not succeed although its worker never fails.
  * 2. Duplicated: one idempotency key has two jobs, or a job shows two different ends.
- * 3. Silent: a job succeeded without an execution or with a result that no execution returned.
+ * 3. Silent: a job succeeded without an execution or with a result that no execution returned, or damage was not reported.
  */
 export interface JobView {
   readonly state: string;
@@ -49,6 +49,11 @@ export class History {
     this.#last.set(jobId, view);
     const end = view === null ? "unknown" : isEnd(view) ? `${view.state} ${JSON.stringify(view.result)}` : null;
     if (end !== null) this.#ends.set(jobId, (this.#ends.get(jobId) ?? new Set()).add(end));
+  }
+
+  /** Damage that the control plane did not report. */
+  undetected(problem: string): void {
+    this.#silent.push(problem);
   }
 
   get jobs(): readonly string[] {

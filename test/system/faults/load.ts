@@ -66,6 +66,17 @@ export class Load {
     await Promise.all(Array.from({ length: LANES }, lane));
   }
 
+  /** Reads each job while the load is paused, and returns how many reads failed. */
+  async probe(ids: readonly string[]): Promise<number> {
+    let failed = 0;
+    for (const id of ids) {
+      const answer = await this.#call(`/jobs/${id}`, {}).catch(() => null);
+      if (answer === null || answer.status >= 500) failed += 1;
+      else this.#record(id, answer);
+    }
+    return failed;
+  }
+
   async #submitAll(name: string): Promise<void> {
     for (let count = 0; !this.#isStopped; count++) {
       const key = `${name}-${count}`;
@@ -88,7 +99,10 @@ export class Load {
   }
 
   async #read(id: string): Promise<void> {
-    const { status, body } = await this.#untilAnswered(`/jobs/${id}`, {});
+    this.#record(id, await this.#untilAnswered(`/jobs/${id}`, {}));
+  }
+
+  #record(id: string, { status, body }: Answer): void {
     if (status === 404) this.#history.read(id, null);
     else if (status === 200) this.#history.read(id, body as unknown as JobView);
     else throw new Error(`reading ${id} failed with ${status}: ${JSON.stringify(body)}`);
