@@ -51,7 +51,7 @@ export async function startReplicas(net: SimNet, random: SeededRandom, spec: Rep
   const { count, settings, safety, stepMs = 0 } = spec;
   const processes = Array.from({ length: count }, (_, index) => {
     const name = `replica-${index + 1}`;
-    return new Process(net.timeline, name, random.fork(name), 0, stepMs);
+    return new Process(net.timeline, name, random.fork(name), undefined, stepMs);
   });
   const engines = processes.map((process) => {
     return openEngine(spec.decorate(simWorld(net, process, { safety }), process), { current: settings });

@@ -1,6 +1,9 @@
 /** Time source and timers. The simulator implements both with virtual time. */
 export interface Clock {
-  /** Wall clock in milliseconds since the epoch. It may jump; compare durations with a tolerance. */
+  /**
+   * Whole milliseconds since the epoch. Steps of the system clock do not affect it (`steady-clock.ts`), so differences are
+   * durations; stored times of other processes of the same system can be compared with it.
+   */
   now(): number;
 
   /** Calls `fn` once, at least `delayMs` later. */

@@ -36,6 +36,13 @@ export interface ProcessFaults {
   readonly kernelOutageMsMax: number;
   /** The largest difference between the clocks of two processes. */
   readonly skewMsMax: number;
+  /** Steps of the system clock of a host or of the store's server, up to a day and an hour in both directions. */
+  readonly clockStepEveryMs: number | null;
+}
+
+/** How far the times of two processes differ at most: skew, and the approach to a server clock that has stepped. */
+export function clockToleranceMs({ skewMsMax, clockStepEveryMs }: ProcessFaults): number {
+  return skewMsMax + (clockStepEveryMs === null ? 0 : APPROACH_MS_MAX);
 }
 
 export const NO_NET_FAULTS: NetFaults = {
@@ -57,6 +64,7 @@ export const NO_PROCESS_FAULTS: ProcessFaults = {
     kernelOutageEveryMs: null,
     kernelOutageMsMax: 0,
     skewMsMax: 0,
+    clockStepEveryMs: null,
   },
 };
 
@@ -113,6 +121,7 @@ function draw(random: SeededRandom, isOn: () => boolean, strength: number): Faul
       kernelOutageEveryMs: every(4_000, 20_000),
       kernelOutageMsMax: random.logarithmic(500, 15_000),
       skewMsMax: isOn() ? random.logarithmic(1, 300) : 0,
+      clockStepEveryMs: every(5_000, 40_000),
     },
   };
 }
@@ -139,7 +148,8 @@ export class FaultInjector {
   }
 
   start(): void {
-    const { crashEveryMs, pauseEveryMs, cutEveryMs, outageEveryMs, kernelOutageEveryMs } = this.#faults;
+    const { crashEveryMs, pauseEveryMs, cutEveryMs, outageEveryMs, kernelOutageEveryMs, clockStepEveryMs } =
+      this.#faults;
     for (const host of this.#hosts) {
       this.#repeat(crashEveryMs, () => this.#crashOrStop(host));
       this.#repeat(pauseEveryMs, () => this.pause(host, this.#random.between(10, this.#faults.pauseMsMax)));
@@ -149,6 +159,7 @@ export class FaultInjector {
     }
     this.#repeat(outageEveryMs, () => this.#outage(this.#random.chance(0.5) ? "bus" : "store"));
     this.#repeat(kernelOutageEveryMs, () => this.#breakKernel());
+    this.#repeat(clockStepEveryMs, () => this.#stepClock());
   }
 
   /** Called at the instant of each write. */
@@ -233,6 +244,13 @@ export class FaultInjector {
     });
   }
 
+  #stepClock(): void {
+    const ms = Math.round(this.#random.logarithmic(STEP_MS_MIN, STEP_MS_MAX)) * (this.#random.chance(0.5) ? 1 : -1);
+    const host = this.#random.chance(0.5) ? this.#random.pick(this.#hosts) : null;
+    this.#trace(host?.name ?? "server", `clock ${ms}`);
+    (host ?? this.#net.time).stepClock(ms);
+  }
+
   #breakKernel(): void {
     const { kernel } = this.#net;
     kernel.health = this.#random.chance(0.5) ? "refuses" : "hangs";
@@ -259,3 +277,8 @@ export class FaultInjector {
 }
 
 const STOP_MS_MAX = 10_000;
+/** In the longest pause or partition. */
+const APPROACH_MS_MAX = 150;
+/** Smaller steps are skew. */
+const STEP_MS_MIN = 5_000;
+const STEP_MS_MAX = 25 * 3_600_000;

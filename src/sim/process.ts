@@ -1,4 +1,6 @@
 import type { Cancel, Clock } from "../ports/clock.ts";
+import { SteadyClock } from "../ports/steady-clock.ts";
+import { EPOCH_MS, type TimeServer } from "./adapters/time.ts";
 import type { SeededRandom } from "./random.ts";
 import type { Timeline } from "./timeline.ts";
 
@@ -12,11 +14,12 @@ import type { Timeline } from "./timeline.ts";
  * 3. During a partition from the bus or the store it runs, but no request or reply passes.
  * 4. It is single-threaded. Each callback (message, reply, timer) occupies the thread for `stepMs`, and its effects happen
  *    at the end of the step. The default is 0.
+ * 5. Its clock ignores steps of the system clock and follows the time server, if it has one (`ports/steady-clock.ts`).
  */
 export class Process {
   readonly name: string;
   readonly random: SeededRandom;
-  readonly clock: Clock;
+  readonly clock: SimClock;
   readonly #timeline: Timeline;
   readonly #stepMs: number;
   readonly #cuts = new Set<Peer>();
@@ -28,16 +31,12 @@ export class Process {
   #steps = 0;
   #silentSinceMs: number | null = null;
 
-  constructor(timeline: Timeline, name: string, random: SeededRandom, skewMs = 0, stepMs = 0) {
+  constructor(timeline: Timeline, name: string, random: SeededRandom, time: ProcessTime = NO_SKEW, stepMs = 0) {
     this.#timeline = timeline;
     this.#stepMs = stepMs;
     this.name = name;
     this.random = random;
-    this.clock = {
-      // Whole milliseconds, as a wall clock.
-      now: () => Math.floor(EPOCH_MS + skewMs + timeline.nowMs),
-      after: (delayMs, fn) => this.after(delayMs, fn),
-    };
+    this.clock = new SimClock(timeline, this, time);
   }
 
   get isAlive(): boolean {
@@ -145,12 +144,66 @@ export class Process {
 /** The servers a process can be partitioned from. Locks, blobs and records share the store. */
 export type Peer = "bus" | "store";
 
-/** The wall-clock time of virtual time 0; the value is arbitrary. */
-export const EPOCH_MS = 1_700_000_000_000;
+/** What a process knows of the time. */
+export interface ProcessTime {
+  readonly skewMs: number;
+  /** The steps of the system clock so far. */
+  steppedMs(): number;
+  /** Absent: the process has its system clock only. */
+  readonly server?: TimeServer;
+}
+
+const NO_SKEW: ProcessTime = { skewMs: 0, steppedMs: () => 0 };
+
+/** The shipped clock on virtual time. It reads the time server at its first use and every second. */
+export class SimClock implements Clock {
+  /** The system clock of the process. */
+  readonly wallMs: () => number;
+  readonly #timeline: Timeline;
+  readonly #process: Process;
+  readonly #time: ProcessTime;
+  readonly #steady: SteadyClock;
+  #readMs: number | null = null;
+
+  constructor(timeline: Timeline, process: Process, time: ProcessTime) {
+    const monotonicMs = () => timeline.nowMs;
+    const wallMs = () => EPOCH_MS + time.skewMs + time.steppedMs() + timeline.nowMs;
+    this.wallMs = () => Math.floor(wallMs());
+    const after: Clock["after"] = (delayMs, fn) => process.after(delayMs, fn);
+    this.#timeline = timeline;
+    this.#process = process;
+    this.#time = time;
+    this.#steady = new SteadyClock({ wallMs, monotonicMs, uptimeMs: monotonicMs, after });
+  }
+
+  now(): number {
+    const isDue = this.#readMs === null || this.#timeline.nowMs - this.#readMs >= READ_EVERY_MS;
+    if (isDue) this.#read();
+    return this.#steady.now();
+  }
+
+  after(delayMs: number, fn: () => void): Cancel {
+    return this.#steady.after(delayMs, fn);
+  }
+
+  #read(): void {
+    const { server, skewMs } = this.#time;
+    const isFirst = this.#readMs === null;
+    if (!server || !(isFirst || (this.#process.reaches("store") && !this.#process.isPaused))) return;
+    const ownMs = isFirst ? null : this.#steady.now() - skewMs;
+    this.#readMs = this.#timeline.nowMs;
+    if (isFirst) this.#process.onEnd(server.addReader(() => this.#read()));
+    this.#steady.follow(server.read(ownMs) + skewMs);
+  }
+}
+
+const READ_EVERY_MS = 1_000;
 
 export interface HostOptions {
   readonly name: string;
   readonly skewMs?: number;
+  /** Hosts of the control plane follow it. */
+  readonly server?: TimeServer;
   boot(process: Process): void;
   shutdown?(process: Process): Promise<void>;
 }
@@ -162,6 +215,7 @@ export class Host {
   readonly #random: SeededRandom;
   readonly #options: HostOptions;
   #boots = 0;
+  #steppedMs = 0;
   #process: Process | null = null;
 
   constructor(timeline: Timeline, random: SeededRandom, options: HostOptions) {
@@ -180,8 +234,15 @@ export class Host {
     if (this.#process !== null) return;
     this.#boots += 1;
     const random = this.#random.fork(String(this.#boots));
-    this.#process = new Process(this.#timeline, this.name, random, this.#options.skewMs ?? 0);
+    const { skewMs = 0, server } = this.#options;
+    const time = { skewMs, steppedMs: () => this.#steppedMs, ...(server && { server }) };
+    this.#process = new Process(this.#timeline, this.name, random, time);
     this.#options.boot(this.#process);
+  }
+
+  /** Steps the system clock of the host. */
+  stepClock(ms: number): void {
+    this.#steppedMs += ms;
   }
 
   /** Starts a graceful shutdown and calls `onExit` when it is complete. False when the host has no shutdown function. */

@@ -80,6 +80,7 @@ function controlHost(
   const host: Host = new Host(net.timeline, random, {
     name: control.name,
     skewMs: control.skewMs,
+    server: net.time,
     boot: (process) => {
       const world = decorate(simWorld(net, process, { safety: control.safety }));
       engine = openEngine(checked(world, process), settings);

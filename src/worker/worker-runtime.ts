@@ -38,7 +38,8 @@ export class WorkerRuntime {
 
   accept(packet: Packet): void {
     if (packet.body.kind !== "job_request") return;
-    this.#accept(withConstraints(packet, packet.body), packet.body);
+    const local = onLocalClock(packet, packet.body, this.#world.clock.now());
+    this.#accept(withConstraints(local, local.body as JobRequest), local.body as JobRequest);
   }
 
   #accept(packet: Packet, { deadlineMs }: JobRequest): void {
@@ -234,6 +235,15 @@ export class WorkerRuntime {
   }
 }
 
+/** Converts the times if the clocks of worker and control plane differ by more than a message is under way. */
+function onLocalClock(packet: Packet, request: JobRequest, nowMs: number): Packet {
+  const { createdAtMs } = packet;
+  const aheadMs = nowMs - createdAtMs;
+  if (request.deadlineMs === undefined || createdAtMs <= 0 || Math.abs(aheadMs) < CLOCK_TOLERANCE_MS) return packet;
+  const body = { kind: "job_request", ...request, deadlineMs: request.deadlineMs + aheadMs } as const;
+  return { ...packet, createdAtMs: nowMs, body };
+}
+
 /** A packet for any CAP worker has the constraints in its environment. */
 function withConstraints(packet: Packet, request: JobRequest): Packet {
   const text = request.constraints === undefined ? request.env?.[CONSTRAINTS_ENV] : undefined;
@@ -252,6 +262,7 @@ function isUnavailable(error: unknown): boolean {
 }
 
 const QUEUED_MAX = 10_000;
+const CLOCK_TOLERANCE_MS = 60_000;
 const QUEUE_CHECK_MS = 1_000;
 const RETURN_POLICY = parsePolicy("full:1s:30s");
 const RETRY_TRIES_MAX = 100;

@@ -2,16 +2,18 @@ import { type NatsBus, openNatsBus } from "../adapters/nats/bus.ts";
 import type { NatsServer } from "../adapters/nats/connection.ts";
 import { cryptoRandom } from "../adapters/node/crypto-random.ts";
 import { threadEvaluator } from "../adapters/node/thread-evaluator.ts";
-import { wallClock } from "../adapters/node/wall-clock.ts";
+import { systemTime } from "../adapters/node/wall-clock.ts";
 import type { PacketCodec } from "../adapters/packet-codec.ts";
 import { RedisBlobs } from "../adapters/redis/blobs.ts";
 import { connectRedis, type RedisServer } from "../adapters/redis/connection.ts";
 import { RedisLocks } from "../adapters/redis/locks.ts";
+import { SharedClock } from "../adapters/redis/shared-clock.ts";
 import { RedisStore } from "../adapters/redis/store.ts";
 import type { BusOptions } from "../ports/bus.ts";
 import type { Log } from "../ports/log.ts";
 import type { Metrics } from "../ports/metrics.ts";
 import type { Safety } from "../ports/safety.ts";
+import type { TimeSource } from "../ports/steady-clock.ts";
 import type { World } from "../ports/world.ts";
 import { ALERT } from "../protocol/subjects.ts";
 import { waitForServer } from "./wait-for-server.ts";
@@ -28,6 +30,8 @@ export interface ClusterOptions {
   readonly ackPendingMax?: number;
   /** Packet encoding; unsigned by default. */
   readonly codec?: PacketCodec;
+  /** Replaces the clocks of the system; for tests. */
+  readonly time?: TimeSource;
   /** Namespace for keys, subjects and the stream name: several systems can share the servers. */
   readonly space?: string;
   /** How long to wait for an unreachable server, until `signal` aborts; one attempt by default. */
@@ -48,10 +52,9 @@ export interface Cluster {
 
 export async function openCluster(options: ClusterOptions): Promise<Cluster> {
   const { log, metrics, safety, name, space, signal, waitMs = 0 } = options;
-  const clock = wallClock;
-  const random = cryptoRandom(clock);
   const waiting = { waitMs, signal, log };
   let bus: NatsBus | null = null;
+  let clock: SharedClock | null = null;
   const onWentBack = (detail: string): void => {
     options.onWarning?.(detail);
     const body = {
@@ -62,7 +65,7 @@ export async function openCluster(options: ClusterOptions): Promise<Cluster> {
       code: "store_went_back",
     } as const;
     try {
-      bus?.broadcast(ALERT, { traceId: "", senderId: name, createdAtMs: clock.now(), body });
+      bus?.broadcast(ALERT, { traceId: "", senderId: name, createdAtMs: clock?.now() ?? 0, body });
     } catch (error) {
       log.write("warn", "alert_failed", { error: String(error) });
     }
@@ -70,6 +73,9 @@ export async function openCluster(options: ClusterOptions): Promise<Cluster> {
   const redisOptions = { log, onWentBack, ...(space === undefined ? {} : { prefix: `${space}:` }) };
   const redis = await waitForServer(() => connectRedis(options.redis, redisOptions), waiting);
   try {
+    const shared = await SharedClock.open(options.time ?? systemTime, redis.pipe);
+    clock = shared;
+    const random = cryptoRandom(shared);
     const busOptions = {
       ...options.bus,
       log,
@@ -80,15 +86,16 @@ export async function openCluster(options: ClusterOptions): Promise<Cluster> {
     };
     const nats = await waitForServer(() => openNatsBus(options.nats, busOptions), waiting);
     bus = nats;
-    const locks = await RedisLocks.open(redis, clock, random);
+    const locks = await RedisLocks.open(redis, shared, random);
     const store = new RedisStore(redis);
-    const blobs = new RedisBlobs(redis.client);
+    const blobs = new RedisBlobs(redis.client, (atMs) => shared.toServerMs(atMs));
     const evaluator = threadEvaluator();
     return {
-      world: { name, clock, random, bus: nats, store, locks, blobs, safety, evaluator, log, metrics },
+      world: { name, clock: shared, random, bus: nats, store, locks, blobs, safety, evaluator, log, metrics },
       servers: { nats: nats.server, redis: redis.server },
       wentBackAt: () => redis.guard.wentBackAt,
       async close() {
+        shared.close();
         await evaluator.close();
         await nats.close();
         await locks.close();

@@ -1,7 +1,7 @@
 import { hostname } from "node:os";
 import { cryptoRandom } from "../adapters/node/crypto-random.ts";
 import { threadEvaluator } from "../adapters/node/thread-evaluator.ts";
-import { wallClock } from "../adapters/node/wall-clock.ts";
+import { systemTime } from "../adapters/node/wall-clock.ts";
 import { SqliteBlobs } from "../adapters/sqlite/blobs.ts";
 import { SqliteBus } from "../adapters/sqlite/bus/bus.ts";
 import { EmbeddedLocks } from "../adapters/sqlite/locks.ts";
@@ -16,6 +16,7 @@ import type { Log } from "../ports/log.ts";
 import type { Metrics } from "../ports/metrics.ts";
 import type { Random } from "../ports/random.ts";
 import type { Safety } from "../ports/safety.ts";
+import { SteadyClock, type TimeSource } from "../ports/steady-clock.ts";
 import type { World } from "../ports/world.ts";
 
 export interface EmbeddedOptions {
@@ -28,6 +29,9 @@ export interface EmbeddedOptions {
   readonly bus: BusOptions;
   /** Default: a thread. */
   readonly evaluator?: Evaluator;
+  /** Replaces the clocks of the system; for tests. */
+  readonly time?: TimeSource;
+  /** Replaces the clock of the process; for tests. */
   readonly clock?: Clock;
   readonly random?: Random;
   /** Rows in the memtable at which a checkpoint starts; for tests. */
@@ -40,17 +44,23 @@ export interface EmbeddedWorld {
   close(): Promise<void>;
 }
 
-/** A world in one process and one data directory. A resolved write survives a power cut. */
+/**
+ * A world in one process and one data directory. A resolved write survives a power cut. The time continues where the last
+ * process left it if the system clock was set back meanwhile: stored due times stay in reach.
+ */
 export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedWorld> {
-  const { dir, log, metrics, safety, clock = wallClock, memtableRowsMax } = options;
+  const { dir, log, metrics, safety, memtableRowsMax } = options;
+  const steady = options.clock ? null : new SteadyClock(options.time ?? systemTime);
+  const clock = options.clock ?? (steady as Clock);
   const random = options.random ?? cryptoRandom(clock);
   const storage = await openStorage(dir, { clock, log, memtableRowsMax });
   const { writer, tables } = storage;
   const store = new SqliteStore(writer, tables);
-  const { bus, fences } = await openBus(storage, clock, options);
+  const markTime = () => writer.write("tables", () => tables.sequences.raise(TIME_MARK, clock.now()));
+  const { bus, fences } = await openBus(storage, clock, options, async () => steady?.continueFrom(await markTime()));
   const locks = new EmbeddedLocks(clock, random, () => fences.next());
   const blobs = new SqliteBlobs(writer, tables.blobs, clock);
-  const stopCleanup = startCleanup(clock, log, store, blobs);
+  const stopCleanup = startCleanup(clock, log, store, blobs, markTime);
   const thread = threadEvaluator();
   const evaluator = options.evaluator ?? thread;
   const name = options.name ?? `${hostname()}-${process.pid}-${random.id().slice(-6)}`;
@@ -61,13 +71,21 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedWo
       await thread.close();
       locks.close();
       bus.close();
+      // A disk that fails must not keep the directory from closing.
+      await markTime().catch(() => undefined);
       await writer.close();
     },
   };
 }
 
-async function openBus({ writer, tables }: Storage, clock: Clock, { log, bus: busOptions }: EmbeddedOptions) {
+async function openBus(
+  { writer, tables }: Storage,
+  clock: Clock,
+  { log, bus: busOptions }: EmbeddedOptions,
+  setTime: () => Promise<void>,
+) {
   try {
+    await setTime();
     const bus = await SqliteBus.open(writer, tables.messages, clock, log, busOptions);
     return { bus, fences: await Sequence.open(writer, tables.sequences, log, "fence") };
   } catch (error) {
@@ -77,13 +95,20 @@ async function openBus({ writer, tables }: Storage, clock: Clock, { log, bus: bu
   }
 }
 
-/** Deletes expired blobs and the fences of removed records, a bounded number every minute. */
-function startCleanup(clock: Clock, log: Log, store: SqliteStore, blobs: SqliteBlobs): Cancel {
+/** Every minute: stores the time, and deletes a bounded number of expired blobs and of fences of removed records. */
+function startCleanup(
+  clock: Clock,
+  log: Log,
+  store: SqliteStore,
+  blobs: SqliteBlobs,
+  markTime: () => Promise<number>,
+): Cancel {
   let from: FencePlace | null = null;
   let isStopped = false;
   let cancel: Cancel = () => {};
   const cleanUp = async () => {
     try {
+      await markTime();
       await blobs.deleteExpired(BLOBS_PER_CLEANUP);
       from = await store.pruneFences(clock.now() - FENCE_KEPT_MS, from, FENCES_PER_CLEANUP);
     } catch (error) {
@@ -101,6 +126,8 @@ function startCleanup(clock: Clock, log: Log, store: SqliteStore, blobs: SqliteB
   };
 }
 
+/** The sequence that keeps the latest time that was stored. */
+const TIME_MARK = "clock";
 const CLEANUP_EVERY_MS = 60_000;
 const BLOBS_PER_CLEANUP = 50;
 const FENCES_PER_CLEANUP = 1_000;

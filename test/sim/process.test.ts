@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { EPOCH_MS, Host, Process } from "../../src/sim/process.ts";
+import { EPOCH_MS } from "../../src/sim/adapters/time.ts";
+import { Host, Process } from "../../src/sim/process.ts";
 import { SeededRandom } from "../../src/sim/random.ts";
 import { Timeline } from "../../src/sim/timeline.ts";
 import { openBench } from "./harness.ts";
@@ -10,7 +11,7 @@ const start = (timeline: Timeline): Process => new Process(timeline, "p", new Se
 describe("process", () => {
   it("has a clock with whole milliseconds of virtual time plus its skew", async () => {
     const timeline = new Timeline();
-    const { clock } = new Process(timeline, "p", new SeededRandom(1), 25);
+    const { clock } = new Process(timeline, "p", new SeededRandom(1), { skewMs: 25, steppedMs: () => 0 });
     await timeline.runUntil(10.75);
     expect(clock.now()).toBe(EPOCH_MS + 35);
   });
@@ -41,7 +42,7 @@ describe("process", () => {
 
   it("runs callbacks one at a time in order and counts them", async () => {
     const timeline = new Timeline();
-    const process = new Process(timeline, "p", new SeededRandom(1), 0, 2);
+    const process = new Process(timeline, "p", new SeededRandom(1), undefined, 2);
     const calls: string[] = [];
     const record = (what: string) => () => calls.push(`${what} at ${timeline.nowMs}`);
     process.after(10, record("first"));
@@ -55,7 +56,7 @@ describe("process", () => {
 
   it("a pause during a step delays its effect to the resume, a crash drops it", async () => {
     const timeline = new Timeline();
-    const process = new Process(timeline, "p", new SeededRandom(1), 0, 2);
+    const process = new Process(timeline, "p", new SeededRandom(1), undefined, 2);
     const calls: string[] = [];
     process.after(10, () => calls.push(`first at ${timeline.nowMs}`));
     process.after(20, () => calls.push("never"));

@@ -2,6 +2,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type { TimeSource } from "../../src/ports/steady-clock.ts";
 import { counting } from "../../src/sim/adapters/counting.ts";
 import { openCluster } from "../../src/worlds/cluster.ts";
 import { openEmbedded } from "../../src/worlds/embedded.ts";
@@ -29,10 +30,11 @@ export async function withBackend<T>(kind: BackendKind, work: (backend: Backend)
   }
 }
 
-export function openWorld(backend: Backend, name: string) {
+export function openWorld(backend: Backend, name: string, time?: TimeSource) {
   const { log, metrics } = counting();
   const decision = { effect: "allow", ruleId: null, reason: "", snapshot: "" } as const;
   const safety = { local: () => decision, check: async () => ({ kind: "decided", decision }) as const };
-  const parts = { name, log, metrics, safety, bus: { ackWaitMs: 30_000, deliverMax: 100, inFlightMax: 256 } };
+  const bus = { ackWaitMs: 30_000, deliverMax: 100, inFlightMax: 256 };
+  const parts = { name, log, metrics, safety, bus, ...(time && { time }) };
   return "dir" in backend ? openEmbedded({ ...parts, ...backend }) : openCluster({ ...parts, ...backend });
 }

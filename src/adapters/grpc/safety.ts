@@ -71,7 +71,7 @@ class CheckBatcher {
   #flush(): void {
     const pending = this.#pending;
     this.#pending = [];
-    const groups = Date.now() < this.#framesDisabledUntilMs ? pending.map((one) => [one]) : inFrames(pending);
+    const groups = performance.now() < this.#framesDisabledUntilMs ? pending.map((one) => [one]) : inFrames(pending);
     for (const group of groups) this.#send(group);
   }
 
@@ -97,7 +97,7 @@ class CheckBatcher {
       return;
     }
     if (called.kind === "refused") {
-      if (called.code === status.UNIMPLEMENTED) this.#framesDisabledUntilMs = Date.now() + FRAMES_DISABLED_MS;
+      if (called.code === status.UNIMPLEMENTED) this.#framesDisabledUntilMs = performance.now() + FRAMES_DISABLED_MS;
       // A rejected frame is sent again as single checks.
       for (const one of group) this.#send([one]);
       return;

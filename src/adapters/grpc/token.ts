@@ -48,8 +48,8 @@ class Rejections {
 
   record(peer: string, error: string): void {
     this.#count++;
-    const nowMs = Date.now();
-    if (Math.abs(nowMs - this.#loggedMs) < LOG_EVERY_MS) return;
+    const nowMs = performance.now();
+    if (nowMs - this.#loggedMs < LOG_EVERY_MS) return;
     const fix = "set the same `safety.token` for the kernel and its clients";
     this.#log.write("warn", "safety_caller_refused", { peer, error, times: this.#count, fix });
     this.#loggedMs = nowMs;

@@ -1,8 +1,12 @@
+import { uptime } from "node:os";
 import type { Clock } from "../../ports/clock.ts";
+import { SteadyClock, type TimeSource } from "../../ports/steady-clock.ts";
 
-/** The system clock and timers. */
-export const wallClock: Clock = {
-  now: () => Date.now(),
+/** The clocks and timers of the system. */
+export const systemTime: TimeSource = {
+  wallMs: () => Date.now(),
+  monotonicMs: () => performance.now(),
+  uptimeMs: () => uptime() * 1_000,
   after(delayMs, fn) {
     const dueMs = performance.now() + delayMs;
     let timer: NodeJS.Timeout;
@@ -16,5 +20,8 @@ export const wallClock: Clock = {
     return () => clearTimeout(timer);
   },
 };
+
+/** The clock of this process. Steps of the system clock do not affect it. */
+export const wallClock: Clock = new SteadyClock(systemTime);
 
 const TIMER_MS_MAX = 2 ** 31 - 1;

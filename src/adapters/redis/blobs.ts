@@ -5,9 +5,12 @@ import { failureOf, RedisFailure } from "./errors.ts";
 /** Blobs as plain strings, which third-party workers and clients read and write. Redis expires them. */
 export class RedisBlobs implements Blobs {
   readonly #client: Redis;
+  readonly #toServerMs: (atMs: number) => number;
 
-  constructor(client: Redis) {
+  /** `toServerMs` converts a time of the cluster to the clock of the server, which expires the blobs. */
+  constructor(client: Redis, toServerMs: (atMs: number) => number = (atMs) => atMs) {
     this.#client = client;
+    this.#toServerMs = toServerMs;
   }
 
   async put(key: string, bytes: Uint8Array, expiresAtMs: number): Promise<void> {
@@ -15,7 +18,7 @@ export class RedisBlobs implements Blobs {
       throw new RangeError(`blob \`${key}\` has ${bytes.byteLength} bytes, the limit is ${BLOB_BYTES_MAX}`);
     }
     const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-    const untilMs = Math.ceil(expiresAtMs);
+    const untilMs = Math.ceil(this.#toServerMs(expiresAtMs));
     for (let tries = 0; tries < TRIES_MAX; tries++) {
       if ((await translateErrors(this.#client.set(key, buffer, "PXAT", untilMs, "NX"))) === "OK") return;
       const existing = await this.get(key);

@@ -66,9 +66,22 @@ export class SequenceRows {
 
   /** Returns the exclusive end of a new block, which follows the previous block. The first number is 1. */
   reserve(name: string, block: number): number {
+    return this.#set(name, (this.#next(name) ?? 1) + block);
+  }
+
+  /** Raises a number to `least` and returns it. */
+  raise(name: string, least: number): number {
+    return this.#set(name, Math.max(this.#next(name) ?? least, least));
+  }
+
+  #next(name: string): number | null {
     const row = this.#select.get(name) as { next: number; sum: number | null } | undefined;
-    if (row !== undefined) checkSum(row.sum, () => rowSum(name, row.next), "sequence", name);
-    const next = (row?.next ?? 1) + block;
+    if (row === undefined) return null;
+    checkSum(row.sum, () => rowSum(name, row.next), "sequence", name);
+    return row.next;
+  }
+
+  #set(name: string, next: number): number {
     this.#put.run(name, next, rowSum(name, next));
     return next;
   }

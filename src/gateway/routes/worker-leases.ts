@@ -188,7 +188,9 @@ async function lease({ engine }: Gateway, request: GatewayRequest): Promise<Gate
   });
   // The worker disconnected while the inputs were loaded: the jobs are released instead of waiting for their leases to end.
   if (request.signal.aborted) await Promise.all(jobs.map((job) => releaseJob(engine, job)));
-  return views.length === 0 || request.signal.aborted ? { status: 204, body: null } : ok({ jobs: views });
+  if (views.length === 0 || request.signal.aborted) return { status: 204, body: null };
+  // The deadlines are times of the cluster; workers compare them with this header.
+  return { ...ok({ jobs: views }), headers: { date: new Date(engine.world.clock.now()).toUTCString() } };
 }
 
 /** Jobs whose input is not the one that was decided on fail permanently and are left out: a retry cannot succeed. */

@@ -1,8 +1,8 @@
-import type { Process } from "../process.ts";
-import { EPOCH_MS, type Peer } from "../process.ts";
+import type { Peer, Process } from "../process.ts";
 import type { SeededRandom } from "../random.ts";
 import type { Timeline } from "../timeline.ts";
 import type { Trace } from "../trace.ts";
+import type { TimeServer } from "./time.ts";
 
 /**
  * The network between processes and servers.
@@ -13,6 +13,7 @@ import type { Trace } from "../trace.ts";
  */
 export interface Network {
   readonly timeline: Timeline;
+  readonly time: TimeServer;
   readonly trace: Trace;
   readonly random: SeededRandom;
   faults: NetFaults;
@@ -103,9 +104,9 @@ export function latency(random: SeededRandom, faults: CallFaults): number {
   return Math.abs(random.normal(meanMs, latencySpread * meanMs));
 }
 
-/** The wall-clock time of the servers. */
+/** The time of the cluster. */
 export function serverNow(net: Network): number {
-  return EPOCH_MS + net.timeline.nowMs;
+  return net.time.nowMs;
 }
 
 function fateOf(random: SeededRandom, faults: CallFaults): "fine" | "before" | "after" {

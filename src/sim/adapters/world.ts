@@ -15,6 +15,7 @@ import { MemoryStore } from "./memory-store.ts";
 import type { NetFaults, Network } from "./net.ts";
 import { type Kernel, localSafety, remoteSafety } from "./safety.ts";
 import { type BlobMap, type CommitHook, simBlobs, simStore } from "./store.ts";
+import { TimeServer } from "./time.ts";
 
 /** The parts of a simulation that outlive a process: clock, random generator, network and servers. */
 export interface SimNet extends Network {
@@ -39,8 +40,10 @@ export interface SimNetOptions {
 }
 
 export function openNet(options: SimNetOptions): SimNet {
+  const timeline = new Timeline();
   const network: Network = {
-    timeline: new Timeline(),
+    timeline,
+    time: new TimeServer(timeline),
     trace: new Trace(options.keepsTrace),
     random: options.random.fork("net"),
     faults: options.faults,

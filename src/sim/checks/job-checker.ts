@@ -5,6 +5,7 @@ import type { Change } from "../../ports/store.ts";
 import type { TableWrite } from "../adapters/memory-store.ts";
 import { serverNow } from "../adapters/net.ts";
 import type { SimNet } from "../adapters/world.ts";
+import { clockToleranceMs } from "../faults.ts";
 import type { Plan } from "../workload/plan.ts";
 import type { Violations } from "./violations.ts";
 
@@ -76,7 +77,7 @@ export class JobChecker {
     // A verdict applies whenever it arrives: the check may have been sent before the job started to wait.
     const isVerdict = before.state === "PENDING" && after.safety !== null && after.safety.snapshot !== "";
     if (before.wait !== null && !isVerdict && (after.state === "SCHEDULED" || after.state === "DISPATCHED")) {
-      const earlyMs = before.wait.untilMs - serverNow(this.#net) - this.#plan.faults.process.skewMsMax;
+      const earlyMs = before.wait.untilMs - serverNow(this.#net) - clockToleranceMs(this.#plan.faults.process);
       if (earlyMs > 1)
         this.#add("early", before.id, `left ${before.state} ${Math.round(earlyMs)} ms before it was due`);
     }
@@ -92,7 +93,7 @@ export class JobChecker {
   #checkFailure(before: Job, after: Job): void {
     const outcome = after.history.at(-1)?.event;
     const isLost = outcome === "lost";
-    const earlyMs = before.dueMs - serverNow(this.#net) - this.#plan.faults.process.skewMsMax;
+    const earlyMs = before.dueMs - serverNow(this.#net) - clockToleranceMs(this.#plan.faults.process);
     if (isLost && earlyMs > 1) {
       this.#add("early", before.id, `attempt ${before.attempt} lost ${Math.round(earlyMs)} ms before its deadline`);
     }
@@ -208,7 +209,7 @@ function isLegal(from: JobState, to: JobState): boolean {
 }
 
 function mayTimeOut(before: Job, after: Job, plan: Plan): boolean {
-  const slackMs = plan.faults.process.skewMsMax;
+  const slackMs = clockToleranceMs(plan.faults.process);
   if (after.updatedMs + slackMs >= before.deadlineMs) return true;
   if (before.state === "APPROVAL_REQUIRED") return after.updatedMs + slackMs >= (before.approval?.expiresMs ?? 0);
   const { budget } = plan.settings.retry.unclassified;

@@ -13,6 +13,7 @@ import type { Change } from "../../ports/store.ts";
 import type { TableWrite } from "../adapters/memory-store.ts";
 import { serverNow } from "../adapters/net.ts";
 import type { SimNet } from "../adapters/world.ts";
+import { clockToleranceMs } from "../faults.ts";
 import { RunReferenceChecker, redrivenIn } from "../reference/reference-checker.ts";
 import { dependenciesOf } from "../reference/run-reference.ts";
 import type { Plan } from "../workload/plan.ts";
@@ -79,7 +80,8 @@ export class RunChecker {
       if (state === "RUNNING" && isActive && fan?.endsAs === undefined && !(after.dueMs <= dueMs))
         this.#add("timer", id, `is due at ${dueMs}, but its run at ${after.dueMs}`);
       if (state !== "TIMEOUT" || before?.steps[drawn.id]?.state === "TIMEOUT") continue;
-      const earlyMs = startedMs + drawn.timeoutSec * 1_000 - serverNow(this.#net) - this.#plan.faults.process.skewMsMax;
+      const earlyMs =
+        startedMs + drawn.timeoutSec * 1_000 - serverNow(this.#net) - clockToleranceMs(this.#plan.faults.process);
       if (earlyMs > 1) this.#add("timer", id, `timed out ${Math.round(earlyMs)} ms too early`);
     }
   }
@@ -153,7 +155,8 @@ export class RunChecker {
     if (before === null) this.#checkNew(change, workflow, drawn, after);
     else this.#checkAbandonedSubRun(before, after);
     if (step.kind === "delay" && after.state === "SUCCEEDED" && before?.state !== "SUCCEEDED") {
-      const earlyMs = after.createdMs + drawn.delayMs - serverNow(this.#net) - this.#plan.faults.process.skewMsMax;
+      const earlyMs =
+        after.createdMs + drawn.delayMs - serverNow(this.#net) - clockToleranceMs(this.#plan.faults.process);
       if (earlyMs > 1) this.#add("timer", after.id, `ended ${Math.round(earlyMs)} ms before it was due`);
       if (before !== null && isFinal(before.state)) this.#add("timer", after.id, "ended twice");
     }

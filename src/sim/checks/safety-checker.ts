@@ -8,6 +8,7 @@ import { FAIL_OPEN_TOTAL } from "../../engine/safety/index.ts";
 import type { Change } from "../../ports/store.ts";
 import { serverNow } from "../adapters/net.ts";
 import type { SimNet } from "../adapters/world.ts";
+import { clockToleranceMs } from "../faults.ts";
 import type { Process } from "../process.ts";
 import { forMsOf } from "../workload/operators.ts";
 import type { Plan } from "../workload/plan.ts";
@@ -160,7 +161,7 @@ export class SafetyChecker {
 
   #checkBreaker(breaker: Breaker): void {
     if (breaker.kind !== "half_open") return;
-    const fromMs = serverNow(this.#net) + this.#plan.faults.process.skewMsMax;
+    const fromMs = serverNow(this.#net) + clockToleranceMs(this.#plan.faults.process);
     const live = breaker.probes.filter(({ untilMs }) => untilMs > fromMs).length;
     const { probes } = this.#plan.settings.safety.breaker;
     if (live > probes) this.#violations.add("probes", "breaker", `${live} probes in flight, the limit is ${probes}`);

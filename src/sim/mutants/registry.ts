@@ -1,6 +1,7 @@
 import type { Checker } from "../checks/violations.ts";
 import type { WorldMutation } from "../simulate.ts";
 import { BUS_MUTANTS } from "./bus-mutants.ts";
+import { CLOCK_MUTANTS } from "./clock-mutants.ts";
 import { RUN_MUTANTS } from "./run-mutants.ts";
 import { SAFETY_MUTANTS } from "./safety-mutants.ts";
 import { STORE_MUTANTS } from "./store-mutants.ts";
@@ -11,7 +12,13 @@ export interface Mutant extends WorldMutation {
   readonly caughtBy: readonly Checker[];
 }
 
-export const MUTANTS: readonly Mutant[] = [...STORE_MUTANTS, ...BUS_MUTANTS, ...SAFETY_MUTANTS, ...RUN_MUTANTS];
+export const MUTANTS: readonly Mutant[] = [
+  ...STORE_MUTANTS,
+  ...BUS_MUTANTS,
+  ...SAFETY_MUTANTS,
+  ...RUN_MUTANTS,
+  ...CLOCK_MUTANTS,
+];
 
 export function mutantNamed(name: string): Mutant | undefined {
   return MUTANTS.find((mutant) => mutant.name === name);

@@ -1,4 +1,4 @@
-import { EPOCH_MS } from "../../../src/sim/process.ts";
+import { EPOCH_MS } from "../../../src/sim/adapters/time.ts";
 import { openBench } from "../../sim/harness.ts";
 import { blobsContract } from "./blobs.contract.ts";
 

@@ -55,7 +55,7 @@ export async function openControlPlane({ nats, redis, nowMs }: Options): Promise
   const lagMs = clock.now() - nowMs;
   const world: World = {
     ...cluster.world,
-    clock: { ...clock, now: () => clock.now() - lagMs },
+    clock: { now: () => clock.now() - lagMs, after: (delayMs, fn) => clock.after(delayMs, fn) },
     blobs: laggingBlobs(blobs, lagMs),
   };
   const engine = openEngine(world, { current: settings }, kernel);

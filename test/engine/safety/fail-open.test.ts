@@ -285,7 +285,10 @@ function withClock(harness: Harness, name: string): { engine: Engine; shift(ms: 
   const plain = harness.engine(name, "remote");
   const { clock } = plain.world;
   let offsetMs = 0;
-  const shifted = { now: () => clock.now() + offsetMs, after: clock.after };
+  const shifted: typeof clock = {
+    now: () => clock.now() + offsetMs,
+    after: (delayMs, fn) => clock.after(delayMs, fn),
+  };
   return { engine: openEngine({ ...plain.world, clock: shifted }, plain.settings), shift: (ms) => (offsetMs = ms) };
 }
 

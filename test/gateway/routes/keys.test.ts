@@ -130,7 +130,7 @@ describe("a key", () => {
     let nowMs = 1_700_000_000_000;
     gateway = await openTestGateway({
       change: ({ store, clock }) => ({
-        clock: { now: () => nowMs, after: clock.after },
+        clock: { now: () => nowMs, after: clock.after.bind(clock) },
         store: new Proxy(store, {
           get(target, name) {
             if (name === "load") loads += 1;
