@@ -20,22 +20,22 @@ CREATE TABLE blobs ( key text primary key, expires_ms integer not null, bytes bl
 CREATE INDEX blobs_expires on blobs (expires_ms);
 CREATE TABLE sequences ( name text primary key, next integer not null , sum integer) without rowid;
 CREATE TABLE journal (epoch integer not null, directory text, sum integer);
-insert into records values ('doc', 'a', 1, '{"text":"a text that is long enough for a change to be written as a line of its own, behind the documenta text that is long enough for a change to be written as a line of its own, behind the document","lists":[{"name":"new","score":1}],"queue":{"name":"q","score":1},"dueMs":1700000000001,"counters":[{"group":"slots","name":"new"}]}', 1700000000001, 'q', 1, 2931117164, 563284285);
-insert into records values ('doc', 'gone', 1, '{"text":"g","lists":[{"name":"new","score":2}],"queue":{"name":"q","score":2},"dueMs":1700000000002,"counters":[{"group":"slots","name":"new"}]}', 1700000000002, 'q', 2, 2934511595, 633902011);
-insert into lists values ('doc', 'new', 1, 'a', 2272621986);
-insert into lists values ('doc', 'new', 2, 'gone', 598982727);
+insert into records values ('doc', 'a', 1, '{"text":"a text that is long enough for a change to be written as a line of its own, behind the documenta text that is long enough for a change to be written as a line of its own, behind the document","lists":[{"name":"new","score":1}],"queue":{"name":"q","score":1},"dueMs":1700000000001,"counters":[{"group":"slots","name":"new"}]}', 1700000000001, 'q', 1, 2931117164, 1547112179);
+insert into records values ('doc', 'gone', 1, '{"text":"g","lists":[{"name":"new","score":2}],"queue":{"name":"q","score":2},"dueMs":1700000000002,"counters":[{"group":"slots","name":"new"}]}', 1700000000002, 'q', 2, 2934511595, 1397675530);
+insert into lists values ('doc', 'new', 1, 'a', 1908940333);
+insert into lists values ('doc', 'new', 2, 'gone', 2801344102);
 insert into counters values ('
-totals', 'started', 2, 1234562706);
-insert into counters values ('slots', 'new', 2, 2762670544);
-insert into fences values ('doc', 'a', 5, 1700000000000, 2803557136);
-insert into outbox values ('m-kept', 1700000000000, 1, 'sys.job.submit', '{"traceId":"trace-m-kept","senderId":"contract","createdAtMs":1700000000000,"body":{"kind":"job_request","jobId":"m-kept","topic":"echo","input":{"text":"héllo","list":[1,null,true]}}}', 3148358300);
-insert into outbox values ('m-sent', 1700000000000, 2, 'sys.job.submit', '{"traceId":"trace-m-sent","senderId":"contract","createdAtMs":1700000000000,"body":{"kind":"job_request","jobId":"m-sent","topic":"echo","input":{"text":"héllo","list":[1,null,true]}}}', 700336578);
-insert into bus_groups values ('sys.job.submit', 'scheduler', 436354991);
-insert into messages values (1, 'sys.job.result', '', 'orphan', '{"traceId":"trace-orphan","senderId":"contract","createdAtMs":1700000000456,"body":{"kind":"job_result","jobId":"orphan","status":"succeeded","workerId":"w-1","attempt":1,"output":{"ok":true}}}', 0, 1700000000000, 1700000000000, 7165710507);
-insert into messages values (2, 'sys.job.submit', 'scheduler', 'delayed', '{"traceId":"trace-delayed","senderId":"contract","createdAtMs":1700000000123,"body":{"kind":"job_request","jobId":"delayed","topic":"contract.echo","priority":"batch","tenantId":"default","labels":{"suite":"contract","ü":"ö"},"attempt":1,"input":{"n":1,"text":"héllo","list":[1,null,true]},"deadlineMs":1700000900000}}', 1, 1700000000000, 1700000000000, 6748396663);
-insert into blobs values ('ctx:1', 3400000000000, x'0001feff', 3403248000632);
-insert into sequences values ('fence', 100001, 2366536858);
-insert into journal values (9, '719639a1aed26385900a3c2df2f2490f', 173886906);
+totals', 'started', 2, 1893352776);
+insert into counters values ('slots', 'new', 2, 3996528431);
+insert into fences values ('doc', 'a', 5, 1700000000000, 842138419);
+insert into outbox values ('m-kept', 1700000000000, 1, 'sys.job.submit', '{"traceId":"trace-m-kept","senderId":"contract","createdAtMs":1700000000000,"body":{"kind":"job_request","jobId":"m-kept","topic":"echo","input":{"text":"héllo","list":[1,null,true]}}}', 4186525949);
+insert into outbox values ('m-sent', 1700000000000, 2, 'sys.job.submit', '{"traceId":"trace-m-sent","senderId":"contract","createdAtMs":1700000000000,"body":{"kind":"job_request","jobId":"m-sent","topic":"echo","input":{"text":"héllo","list":[1,null,true]}}}', 3094152073);
+insert into bus_groups values ('sys.job.submit', 'scheduler', 2370251234);
+insert into messages values (1, 'sys.job.result', '', 'orphan', '{"traceId":"trace-orphan","senderId":"contract","createdAtMs":1700000000456,"body":{"kind":"job_result","jobId":"orphan","status":"succeeded","workerId":"w-1","attempt":1,"output":{"ok":true}}}', 0, 1700000000000, 1700000000000, 1911335724);
+insert into messages values (2, 'sys.job.submit', 'scheduler', 'delayed', '{"traceId":"trace-delayed","senderId":"contract","createdAtMs":1700000000123,"body":{"kind":"job_request","jobId":"delayed","topic":"contract.echo","priority":"batch","tenantId":"default","labels":{"suite":"contract","ü":"ö"},"attempt":1,"input":{"n":1,"text":"héllo","list":[1,null,true]},"deadlineMs":1700000900000}}', 1, 1700000000000, 1700000000000, 627295667);
+insert into blobs values ('ctx:1', 3400000000000, x'0001feff', 3404229043951);
+insert into sequences values ('fence', 100001, 3174371133);
+insert into journal values (9, '719639a1aed26385900a3c2df2f2490f', 167685540);
 pragma user_version = 4;
 `;
 
