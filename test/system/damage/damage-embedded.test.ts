@@ -9,7 +9,7 @@ let closed: string;
 let expected: Map<string, string>;
 let rows: string;
 beforeAll(async () => {
-  crashed = await lab.crashed(2, 700);
+  crashed = await lab.crashed(2, 350);
   closed = lab.copy(crashed);
   expected = await recordsOf(closed, lab.acknowledged);
   rows = await rowsOf(closed);

@@ -28,9 +28,9 @@ export class DamageLab {
   /** A directory as several killed processes left it: rows in the tables, in the WAL and in the journal. */
   async crashed(kills: number, linesPerBoot: number): Promise<string> {
     const dir = join(this.root, "crashed");
-    const script = await bundle("embedded-process.ts");
+    const script = await bundle("embedded-load.ts");
     for (let boot = 1; boot <= kills; boot++) {
-      const child = spawn(process.execPath, [script, dir, String(boot), "load"], {
+      const child = spawn(process.execPath, [script, dir, String(boot)], {
         stdio: ["ignore", "pipe", "inherit"],
       });
       let lines = 0;
