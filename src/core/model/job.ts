@@ -202,7 +202,7 @@ export const JOBS: Table<Job> = {
     if (isForSlot) lists.push({ name: slotWaitsIn(job.org), score });
     // Jobs without a submitted trace id use their own id, and a run lists the jobs of its steps: neither needs this
     // list.
-    if (!job.step && job.traceId !== clientJobId(job.org, job.id))
+    if (job.traceId !== job.id && !job.step && job.traceId !== clientJobId(job.org, job.id))
       lists.push({ name: jobsOfTrace(job.org, job.traceId), score });
     if (job.step?.index !== undefined) lists.push(...childLists(job.step, job.step.index, job.state));
     return {
