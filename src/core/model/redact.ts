@@ -15,13 +15,33 @@ export interface RedactOptions {
   readonly paths?: readonly string[];
   /** The path of the value itself: with `input`, the path `input.card` matches its `card`. */
   readonly at?: string;
+  /** Receives the paths of hidden values. */
+  readonly hidden?: string[];
 }
 
 /** A redacted copy of a JSON value. */
 export function redact(value: unknown, options: RedactOptions = {}): unknown {
   const paths = (options.paths ?? []).map((path) => path.split("."));
   const budget: Budget = { nodes: NODES_MAX, chars: CHARS_MAX };
-  return redactValue(value, descend(paths, options.at ? options.at.split(".") : []), 0, budget);
+  const clean = redactValue(value, descend(paths, options.at ? options.at.split(".") : []), 0, budget);
+  if (options.hidden) findHidden(value, clean, options.at ?? "", options.hidden);
+  return clean;
+}
+
+/** Compares the value with its redacted copy, which has the same shape down to the hidden values. */
+function findHidden(value: unknown, clean: unknown, path: string, hidden: string[]): void {
+  if (hidden.length >= HIDDEN_MAX || value === clean) return;
+  const isInside = typeof value === "object" && value !== null && typeof clean === "object" && clean !== null;
+  if (!isInside) {
+    hidden.push(path);
+    return;
+  }
+  const [values, cleans] = [Object.entries(value), Object.entries(clean)];
+  for (const [at, [name, inner]] of values.entries()) {
+    const [cleanName, cleanInner] = cleans[at] ?? ["", undefined];
+    findHidden(inner, cleanInner, path === "" ? cleanName : `${path}.${cleanName}`, hidden);
+    if (name !== cleanName && hidden.length < HIDDEN_MAX) hidden.push(`${path}.${cleanName}`);
+  }
 }
 
 export function redactText(text: string): string {
@@ -178,5 +198,6 @@ const CUT_MARGIN = 200;
 const SHORTEST = 8;
 const NAME_LENGTH_MAX = 256;
 const DEPTH_MAX = 16;
+const HIDDEN_MAX = 100;
 const NODES_MAX = 10_000;
 const CHARS_MAX = 512 * 1024;

@@ -2,13 +2,23 @@ import { JOBS, type Job, jobsOf } from "../../core/model/job.ts";
 import { clientJobId } from "../../core/model/job-id.ts";
 import { redact } from "../../core/model/redact.ts";
 import type { Settings } from "../../core/settings.ts";
+import { auditPut } from "../../engine/audit/index.ts";
+import { loadTenantJob } from "../../engine/dispatch/index.ts";
 import { approve, reject } from "../../engine/safety/index.ts";
 import { inputKey } from "../../protocol/pointer.ts";
 import { Problem } from "../problem.ts";
 import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route } from "../route.ts";
-import { APPROVE_BODY, JOB_STATE_CHANGE, PENDING_APPROVAL, REJECT_BODY } from "../views/job-schemas.ts";
+import {
+  APPROVE_BODY,
+  JOB_STATE_CHANGE,
+  PENDING_APPROVAL,
+  REJECT_BODY,
+  REVEAL_BODY,
+  REVEALED,
+} from "../views/job-schemas.ts";
 import { pendingApprovalView } from "../views/job-views.ts";
 import { listPage, PAGE_QUERY, pageOf } from "../views/page.ts";
+import { readValue } from "../views/payloads.ts";
 import { jobNotFound } from "./jobs.ts";
 
 export const APPROVAL_ROUTES: readonly Route[] = [
@@ -32,6 +42,15 @@ export const APPROVAL_ROUTES: readonly Route[] = [
   },
   {
     method: "POST",
+    path: "/api/v1/approvals/:id/reveal",
+    summary: "Return the hidden values of a job that awaits approval; recorded in the audit log",
+    access: "operate",
+    body: REVEAL_BODY,
+    response: REVEALED,
+    handle: revealJob,
+  },
+  {
+    method: "POST",
     path: "/api/v1/approvals/:id/reject",
     summary: "Reject a job; the job ends",
     access: "operate",
@@ -44,15 +63,34 @@ export const APPROVAL_ROUTES: readonly Route[] = [
 async function listApprovals({ engine }: Gateway, { org, query }: GatewayRequest): Promise<GatewayResponse> {
   const { store } = engine.world;
   const index = jobsOf(org, "APPROVAL_REQUIRED");
-  return listPage(store, JOBS, index, query, ({ value }) =>
-    pendingApprovalView(value, inputView(value, engine.settings.current)),
-  );
+  return listPage(store, JOBS, index, query, ({ value }) => approvalView(value, engine.settings.current));
 }
 
 /** Large inputs are not loaded for the list; `GET /api/v1/jobs/{id}` returns them. */
-function inputView({ id, org, input }: Job, { redaction }: Settings): unknown {
-  if (input.kind === "inline") return redact(input.value, { paths: redaction.paths, at: "input" });
-  return { pointer: inputKey(clientJobId(org, id)), size_bytes: input.bytes, sha256: input.sha256 ?? null };
+function approvalView(job: Job, { redaction }: Settings): object {
+  const { id, input } = job;
+  const hidden: string[] = [];
+  const shown =
+    input.kind === "inline"
+      ? redact(input.value, { paths: redaction.paths, at: "input", hidden })
+      : { pointer: inputKey(clientJobId(job.org, id)), size_bytes: input.bytes, sha256: input.sha256 ?? null };
+  return pendingApprovalView(job, shown, hidden);
+}
+
+/** The audit entry is committed before the values are returned. */
+async function revealJob({ engine }: Gateway, request: GatewayRequest): Promise<GatewayResponse> {
+  const { org, params, principal, body } = request;
+  const jobId = params.id ?? "";
+  const job = (await loadTenantJob(engine, { org, jobId }))?.value;
+  if (job === undefined) throw jobNotFound(jobId, org);
+  if (job.state !== "APPROVAL_REQUIRED") throw notWaiting(jobId, job.state);
+  const { reason } = body as { readonly reason: string };
+  const { value, problem } = await readValue(engine, `the input of job \`${jobId}\``, job.input);
+  if (problem !== undefined) throw new Problem("input_gone", problem, { job_id: jobId });
+  const facts = { job: jobId, reason };
+  const entry = auditPut(engine, { org, kind: "approval", who: principal.id, what: "hidden values revealed", facts });
+  await engine.commit({ org, puts: [entry] });
+  return ok({ job_id: jobId, input: value, labels: job.labels, risk_tags: job.riskTags });
 }
 
 async function approveJob(

@@ -242,7 +242,17 @@ export const PENDING_APPROVAL = Type.Object({
   expires_at: orNull(Type.String()),
   by_submitter: Type.Boolean({ description: "True if the submitter can approve the job." }),
   input: Type.Unknown({ description: "Redacted." }),
+  hidden: Type.Array(Type.String(), {
+    description: "Paths of redacted values, at most 100; `POST /api/v1/approvals/{id}/reveal` returns them.",
+  }),
   ...REQUEST_DETAILS,
+});
+export const REVEAL_BODY = Type.Object({ reason: Type.String({ ...REASON, description: "For the audit log." }) });
+export const REVEALED = Type.Object({
+  job_id: Type.String(),
+  input: Type.Unknown(),
+  labels: LABELS,
+  risk_tags: Type.Array(Type.String()),
 });
 export const APPROVE_BODY = Type.Object({
   reason: Type.Optional(Type.String({ ...REASON, description: "Why; kept with the decision." })),

@@ -72,8 +72,9 @@ function resultDetailsView({ resultDetails }: Job): View {
 }
 
 /** A job that awaits approval, with everything that the approval covers. */
-export function pendingApprovalView(job: Job, input: unknown): View {
+export function pendingApprovalView(job: Job, input: unknown, hidden: string[]): View {
   const { approval } = job;
+  redact({ labels: job.labels, risk_tags: job.riskTags }, { hidden });
   return {
     job_id: clientJobId(job.org, job.id),
     topic: job.topic,
@@ -88,6 +89,7 @@ export function pendingApprovalView(job: Job, input: unknown): View {
     expires_at: approval ? iso(approval.expiresMs) : null,
     by_submitter: approval?.bySubmitter ?? false,
     input,
+    hidden,
     ...requestDetailsView(job),
   };
 }
