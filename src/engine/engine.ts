@@ -91,7 +91,7 @@ export function openEngine(world: World, settings: LiveSettings, kernel: LiveKer
     registry: new WorkerRegistry(() => settings.current.worker.silentMs),
     pools: new Pools(),
     waiters: new LongPollWaiters(world, events),
-    safety: new SafetyState({ world, settings, tasks }),
+    safety: new SafetyState({ world, settings, tasks, kernel }),
     planCache: new PlanCache(),
     runCache: new RunCache(),
     admissionLimiter: new AdmissionLimiter(),

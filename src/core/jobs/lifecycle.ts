@@ -136,4 +136,21 @@ export function redriveJob(job: Job, who: string, context: DecisionContext): Job
   };
 }
 
+/**
+ * An undispatched job whose policy was replaced: it is checked again. A verdict other than a plain allow stays until
+ * then, so that a fail-open lease cannot release a job that needs an approval; an approval of the old policy is void.
+ */
+export function recheckAfterPolicyChange(job: Job, { nowMs }: DecisionContext): Job {
+  const { approval, ...kept } = job;
+  const isAllowed = job.safety?.effect === "allow" || job.safety?.effect === "allow_with_constraints";
+  const line = historyLine(job, "approval_void", "the policy has changed since the approval was given", nowMs);
+  return Object.assign(moveJob(kept, "PENDING", nowMs), {
+    safety: isAllowed ? null : job.safety,
+    dueMs: nowMs + RECHECK_MS,
+    history: approval === undefined ? job.history : appendHistory(job, line),
+  });
+}
+
+/** A remote kernel may adopt the new policy a moment later than this process. */
+const RECHECK_MS = 250;
 const LABEL_LENGTH_MAX = 256;

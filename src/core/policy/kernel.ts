@@ -22,6 +22,7 @@ export interface PolicyInForce {
  */
 export class LiveKernel {
   #inForce: PolicyInForce;
+  readonly #replaced = new Set<string>();
 
   constructor(inForce: PolicyInForce) {
     this.#inForce = inForce;
@@ -38,8 +39,25 @@ export class LiveKernel {
 
   /** For when the revision counter was reset. */
   replace(next: PolicyInForce): true {
+    const { hash } = this.#inForce.snapshot;
     this.#inForce = next;
+    this.noteReplaced([hash]);
+    this.#replaced.delete(next.snapshot.hash);
     return true;
+  }
+
+  /** Earlier snapshots, newest last. Bounded: the oldest are forgotten. */
+  noteReplaced(hashes: readonly string[]): void {
+    for (const hash of hashes) if (hash !== this.#inForce.snapshot.hash) this.#replaced.add(hash);
+    for (const oldest of this.#replaced) {
+      if (this.#replaced.size <= REPLACED_MAX) return;
+      this.#replaced.delete(oldest);
+    }
+  }
+
+  /** Whether another policy has taken the place of this snapshot. False for snapshots of other kernels. */
+  isReplaced(hash: string): boolean {
+    return this.#replaced.size > 0 && this.#replaced.has(hash);
   }
 
   /** Evaluation steps of the last decision of this process. */
@@ -52,6 +70,8 @@ export class LiveKernel {
     return evaluate(this.#inForce.snapshot, request);
   }
 }
+
+const REPLACED_MAX = 1_000;
 
 /** The policy until one is published. */
 export function builtInKernel(

@@ -161,7 +161,7 @@ function blockFor(
   applyPoolSettings(engine);
   let abilities: ReadonlySet<string> | null = null;
   return (job) => {
-    const unpermitted = engine.safety.grants.block(job);
+    const unpermitted = engine.safety.block(job);
     if (unpermitted || job.requires.length === 0) return unpermitted;
     abilities ??= new Set([
       ...capabilities,

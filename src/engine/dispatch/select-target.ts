@@ -32,7 +32,7 @@ export function dispatchBlock(
   job: Job,
 ): DispatchBlock | null {
   if (engine.pools.killOf(job.org)) return { kind: "stays" };
-  const unpermitted = engine.safety.grants.block(job);
+  const unpermitted = engine.safety.block(job);
   if (unpermitted) return unpermitted;
   if (job.requires.length === 0 && engine.pools.draining.size === 0 && !engine.registry.hasUnsupported) return null;
   const target = targetOf(engine, job);

@@ -1,5 +1,9 @@
+import { recheckAfterPolicyChange } from "../../core/jobs/lifecycle.ts";
+import type { Job } from "../../core/model/job.ts";
 import type { Decision } from "../../core/policy/decision.ts";
 import { type Breaker, CLOSED } from "../../core/retry/breaker.ts";
+import { decisionContext } from "../context.ts";
+import type { DispatchBlock } from "../dispatch/index.ts";
 import type { Needs } from "../engine.ts";
 import { CachedRead } from "./cached-read.ts";
 import { CheckPacer } from "./check-pacer.ts";
@@ -25,8 +29,18 @@ export class SafetyState {
 
   readonly #verdicts = new Map<string, { readonly lifeMs: number; readonly decision: Decision }>();
 
-  constructor(engine: Needs<"world" | "settings" | "tasks">) {
+  readonly #engine: Needs<"world" | "settings" | "kernel">;
+
+  constructor(engine: Needs<"world" | "settings" | "tasks" | "kernel">) {
+    this.#engine = engine;
     this.grants = new FailOpenGrants(engine);
+  }
+
+  /** Why a queued or retried job has no permission now: its fail-open grant has ended, or its policy was replaced. */
+  block(job: Job): DispatchBlock | null {
+    const ended = this.grants.block(job);
+    if (ended !== null || job.safety === null || !this.#engine.kernel.isReplaced(job.safety.snapshot)) return ended;
+    return { kind: "waits", job: recheckAfterPolicyChange(job, decisionContext(this.#engine)) };
   }
 
   /** A decision is final: until it is stored, the kernel is not asked again (L29). */

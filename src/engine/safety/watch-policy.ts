@@ -5,7 +5,14 @@
  * 2. A policy that cannot be loaded changes nothing and is logged once. At start it is an error, because the built-in
  *    policy is not what was published.
  */
-import { IN_FORCE, POLICY_CHOICE, POLICY_RELEASES, POLICY_TEXTS } from "../../core/model/policy-release.ts";
+import {
+  IN_FORCE,
+  POLICY_CHOICE,
+  POLICY_RELEASES,
+  POLICY_TEXTS,
+  RELEASES_LIST,
+  RELEASES_MAX,
+} from "../../core/model/policy-release.ts";
 import { compile } from "../../core/policy/compile.ts";
 import { readPolicy } from "../../core/policy/document.ts";
 import type { Stop } from "../../ports/bus.ts";
@@ -45,8 +52,11 @@ export async function adoptPolicy(engine: Needs<"world" | "kernel">): Promise<bo
 }
 
 export async function watchPolicy(engine: Needs<"world" | "kernel">): Promise<Stop> {
-  const { bus } = engine.world;
+  const { bus, store } = engine.world;
   await adoptPolicy(engine);
+  // Jobs queued before the start of this process may have been decided by any of them.
+  const earlier = await store.list(POLICY_RELEASES, { index: RELEASES_LIST, limit: RELEASES_MAX });
+  engine.kernel.noteReplaced(earlier.items.map(({ value }) => value.snapshot).reverse());
   const follower = new Follower(engine);
   const stopListening = await bus.subscribe(CHANGED, (packet) => {
     if (changeIn(engine, packet) === POLICY_CHANGED) follower.look();
