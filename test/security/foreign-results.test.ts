@@ -6,7 +6,7 @@ import { leaseJobs } from "../../src/engine/dispatch/lease-jobs.ts";
 import { encodePacket } from "../../src/protocol/codec.ts";
 import type { Packet, ResultStatus } from "../../src/protocol/packet.ts";
 import { PROGRESS, RESULT } from "../../src/protocol/subjects.ts";
-import { Harness } from "../engine/harness.ts";
+import { Harness, idOf } from "../engine/harness.ts";
 
 const SENDERS = {
   acme: { keyFile: "", tenants: ["acme"] },
@@ -40,8 +40,9 @@ async function setUp() {
     return { settled, deadLetter: await harness.run(engine.world.store.load(DEAD_LETTERS, `${RESULT}/${id}`)) };
   };
   const admit = async (jobId: string, org: string, topic = "t") => {
-    await harness.admit(engine, { topic, jobId, org });
+    const admitted = await harness.admit(engine, { topic, jobId, org });
     await harness.pass(100);
+    return idOf(admitted);
   };
   return { harness, engine, report, admit };
 }
@@ -55,8 +56,7 @@ describe("with signatures enforced, a result", () => {
       const tenants: readonly string[] = SENDERS[sender as keyof typeof SENDERS].tenants;
       const isAllowed = tenants.length === 0 || tenants.includes(org);
       for (const status of STATUSES) {
-        const jobId = `${status}-${org}`;
-        await admit(jobId, org);
+        const jobId = await admit(status, org);
         const before = await harness.job(jobId);
         const { settled, deadLetter } = await report(sender, jobId, status);
         if (isAllowed) {
@@ -76,7 +76,7 @@ describe("with signatures enforced, a result", () => {
 
   test.each(Object.keys(SENDERS))("of %s does not end a job that an HTTP worker leased", async (sender) => {
     const { harness, engine, report, admit } = await setUp();
-    await admit("j", "acme");
+    const id = await admit("j", "acme");
     const request = {
       org: "acme",
       workerId: "h",
@@ -86,21 +86,21 @@ describe("with signatures enforced, a result", () => {
       signal: new AbortController().signal,
     };
     const [leased] = await harness.run(leaseJobs(engine, request));
-    expect(leased?.id).toBe("j");
-    for (const status of STATUSES) await report(sender, "j", status);
-    expect(await harness.job("j")).toEqual(leased);
+    expect(leased?.id).toBe(id);
+    for (const status of STATUSES) await report(sender, id, status);
+    expect(await harness.job(id)).toEqual(leased);
   });
 
   test("of another worker does not end a job that was sent to one worker", async () => {
     const { harness, report, admit } = await setUp();
     await harness.worker("worker", ["t"], () => new Promise(() => undefined));
     await harness.pass(1_000);
-    await admit("j", "acme");
-    expect(await harness.job("j")).toMatchObject({ state: "DISPATCHED", sentTo: "worker" });
-    for (const status of STATUSES) await report("both", "j", status);
-    expect(await harness.job("j")).toMatchObject({ state: "DISPATCHED", attempt: 1 });
-    await report("worker", "j");
-    expect(await harness.job("j")).toMatchObject({ state: "SUCCEEDED" });
+    const id = await admit("j", "acme");
+    expect(await harness.job(id)).toMatchObject({ state: "DISPATCHED", sentTo: "worker" });
+    for (const status of STATUSES) await report("both", id, status);
+    expect(await harness.job(id)).toMatchObject({ state: "DISPATCHED", attempt: 1 });
+    await report("worker", id);
+    expect(await harness.job(id)).toMatchObject({ state: "SUCCEEDED" });
   });
 
   test("a job goes to another worker if the recorded one is gone", async () => {
@@ -109,21 +109,21 @@ describe("with signatures enforced, a result", () => {
     await harness.pass(1_000);
     harness.crash("worker");
     await harness.worker("both", ["t"], async () => "second");
-    await admit("j", "acme");
+    const id = await admit("j", "acme");
     await harness.pass(60_000);
-    expect(await harness.job("j")).toMatchObject({ state: "SUCCEEDED", output: { value: "second" } });
+    expect(await harness.job(id)).toMatchObject({ state: "SUCCEEDED", output: { value: "second" } });
   });
 });
 
 test("progress of a sender of another tenant is ignored", async () => {
   const { harness, engine, admit } = await setUp();
   await harness.run(engine.world.bus.serve("job.t", () => undefined));
-  await admit("j", "acme");
-  const body = { kind: "job_progress", jobId: "j", percent: 50, message: "mine" } as const;
+  const id = await admit("j", "acme");
+  const body = { kind: "job_progress", jobId: id, percent: 50, message: "mine" } as const;
   engine.world.bus.broadcast(PROGRESS, signed("birch", body));
   await harness.pass(2_000);
-  expect(await harness.job("j")).toMatchObject({ state: "DISPATCHED" });
+  expect(await harness.job(id)).toMatchObject({ state: "DISPATCHED" });
   engine.world.bus.broadcast(PROGRESS, signed("acme", body));
   await harness.pass(2_000);
-  expect(await harness.job("j")).toMatchObject({ state: "RUNNING", progress: { percent: 50 } });
+  expect(await harness.job(id)).toMatchObject({ state: "RUNNING", progress: { percent: 50 } });
 });
