@@ -19,8 +19,8 @@ const NAMED = [
   /[`"'](?:npx )?cordum ([a-z]+(?: [a-z][a-z|-]*)?)([^`"'\n]*)/g,
   /^(?:npx )?cordum ([a-z]+(?: [a-z][a-z|-]*)?)([^#\n]*)/gm,
 ];
-/** The initial text of the audit chain; not a command. */
-const NO_COMMANDS = ["audit of"];
+/** The initial text of the audit chain and the headers of files; not commands. */
+const NO_COMMANDS = ["audit of", "journal"];
 
 function unknownIn(text: string): readonly string[] {
   const unknown: string[] = [];

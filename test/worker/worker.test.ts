@@ -120,7 +120,7 @@ describe("a cancelled job", () => {
     });
     const id = idOf(await harness.admit(engine, { topic: "t" }));
     await harness.pass(100);
-    const body: PacketBody = { kind: "job_cancel", jobId: id, reason: "changed my mind" };
+    const body: PacketBody = { kind: "job_cancel", jobId: id, reason: "changed my mind", requestedBy: "cordum" };
     engine.world.bus.broadcast(CANCEL, { traceId: "", senderId: "test", createdAtMs: 0, body });
     await harness.pass(100);
     expect(reasons).toEqual(["the job was cancelled: changed my mind"]);
