@@ -30,7 +30,7 @@ export async function campaign({ world, seed, forMs, faults, print }: CampaignOp
     target = await WORLDS[world](program);
     await target.heal();
     const history = new History();
-    const load = new Load(target.url, `${world}-${seed}`, history);
+    const load = new Load(target.url, await target.createKey(), `${world}-${seed}`, history);
     await load.startWorkers(target.transports);
     for (const [name, why] of Object.entries(target.unavailable)) print(`${world}: no ${name} here: ${why}`);
     const names = Object.keys(target.faults).filter((name) => faults === null || faults.includes(name));

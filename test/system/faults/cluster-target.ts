@@ -95,6 +95,7 @@ export async function clusterTarget(program: Program): Promise<Target> {
     transports: [overNats({ nats: nats.url, redis: redis.url })],
     faults: problem === null ? { ...faults, ...onDisk } : faults,
     unavailable: problem === null ? {} : Object.fromEntries(Object.keys(onDisk).map((name) => [name, problem])),
+    createKey: () => gateway.service.createKey(),
     heal: async () => {
       await Promise.all(members.map(({ service }) => service.start()));
     },
@@ -119,6 +120,11 @@ async function member(
   const proxies = [await TcpProxy.to(nats.port), await TcpProxy.to(redis.port)] as const;
   const [toNats, toRedis] = proxies;
   const servers = ["--nats", `nats://127.0.0.1:${toNats.port}`, "--redis", `redis://127.0.0.1:${toRedis.port}`];
-  const service = new Service(program, [...servers, "--role", role, "--port", String(port)], {}, file);
+  const service = new Service(
+    program,
+    [...servers, "--role", role, "--port", String(port)],
+    { CORDUM_DATA_DIR: `${file}-data` },
+    file,
+  );
   return { name: file.split("/").at(-1) ?? role, service, proxies };
 }

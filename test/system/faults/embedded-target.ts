@@ -86,6 +86,7 @@ export async function embeddedTarget(program: Program): Promise<Target> {
     transports: [],
     faults: problem === null ? { ...faults, ...onDisk } : faults,
     unavailable: problem === null ? {} : Object.fromEntries(Object.keys(onDisk).map((name) => [name, problem])),
+    createKey: () => service.createKey(),
     heal: () => service.start(),
     async stop() {
       await service.end("SIGKILL");

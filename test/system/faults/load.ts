@@ -5,6 +5,7 @@ import type { History, JobView } from "./history.ts";
 /** Clients and workers of a deployment. They record what they see, and retry until they get an answer. */
 export class Load {
   readonly #url: string;
+  readonly #apiKey: string;
   readonly #history: History;
   readonly #lanes: Promise<unknown>;
   #stopWorkers: readonly (() => Promise<void>)[] = [];
@@ -12,15 +13,16 @@ export class Load {
   #isPaused = false;
   #busy = 0;
 
-  constructor(url: string, name: string, history: History) {
+  constructor(url: string, apiKey: string, name: string, history: History) {
     this.#url = url;
+    this.#apiKey = apiKey;
     this.#history = history;
     const submitters = Array.from({ length: LANES }, (_, lane) => this.#submitAll(`${name}-${lane}`));
     this.#lanes = Promise.all([...submitters, this.#readAll()]);
   }
 
   async startWorkers(transports: readonly Transport[]): Promise<void> {
-    const all = [http({ url: this.#url }), ...transports];
+    const all = [http({ url: this.#url, apiKey: this.#apiKey }), ...transports];
     this.#stopWorkers = await Promise.all(
       all.map((transport, at) =>
         worker({
@@ -126,7 +128,9 @@ export class Load {
   }
 
   async #call(path: string, init: RequestInit): Promise<Answer> {
-    const response = await fetch(`${this.#url}/api/v1${path}`, { ...init, signal: AbortSignal.timeout(ANSWER_MS_MAX) });
+    const headers = { ...init.headers, "x-api-key": this.#apiKey };
+    const signal = AbortSignal.timeout(ANSWER_MS_MAX);
+    const response = await fetch(`${this.#url}/api/v1${path}`, { ...init, headers, signal });
     return { status: response.status, body: (await response.json()) as Answer["body"] };
   }
 }

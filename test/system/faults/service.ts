@@ -1,6 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import type { UpProcess } from "../../cli/run.ts";
+import { Api } from "../api.ts";
 import type { Program } from "../program.ts";
 
 /** A process of the program that is killed, stopped and started again on the same port, with a wall clock of its own. */
@@ -9,6 +10,7 @@ export class Service {
   readonly #clockFile: string;
   #running: UpProcess | null = null;
   #exitCode: number | null = null;
+  #url = "";
 
   constructor(program: Program, argv: readonly string[], env: Readonly<Record<string, string>>, clockFile: string) {
     this.#clockFile = clockFile;
@@ -26,7 +28,14 @@ export class Service {
     void started.ended.then(({ exitCode }) => {
       if (this.#running === started) this.#exitCode = exitCode;
     });
-    await started.url;
+    this.#url = await started.url;
+  }
+
+  /** Creates an admin key with the start-up token, which may be lost with the power. */
+  async createKey(): Promise<string> {
+    const { status, body } = await new Api(this.#url).post("/keys", { tenant: "*", role: "admin" });
+    if (status !== 200) throw new Error(`no key: ${status} ${JSON.stringify(body)}`);
+    return body.key;
   }
 
   signal(signal: NodeJS.Signals): void {

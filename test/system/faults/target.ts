@@ -13,6 +13,8 @@ export interface Target {
   readonly faults: Readonly<Record<string, Fault>>;
   /** Faults that this machine does not allow, with the reason. */
   readonly unavailable: Readonly<Record<string, string>>;
+  /** An API key for the load. */
+  createKey(): Promise<string>;
   /** Starts whatever does not run. */
   heal(): Promise<void>;
   stop(): Promise<void>;
