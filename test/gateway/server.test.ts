@@ -179,6 +179,9 @@ describe("observability", () => {
 describe("stop", () => {
   test("finishes requests in progress and rejects new ones", async () => {
     let finishLoad: () => void = () => {};
+    const load = new Promise<null>((resolve) => {
+      finishLoad = () => resolve(null);
+    });
     let loadStarted: () => void = () => {};
     const started = new Promise<void>((resolve) => {
       loadStarted = resolve;
@@ -188,9 +191,7 @@ describe("stop", () => {
         storeWith(world, {
           load: () => {
             loadStarted();
-            return new Promise((resolve) => {
-              finishLoad = () => resolve(null);
-            });
+            return load;
           },
         }),
     });
