@@ -145,6 +145,8 @@ export const busClientOf = ({ senderId }: Packet): string =>
 
 /** A submission on the bus. */
 export function submissionIn(packet: Packet, request: JobRequest): Submission {
+  const { origin } = packet;
+  const sender = origin?.kind === "arrived" ? origin.signedBy : null;
   const checked = checkSubmission({
     org: request.tenantId,
     topic: request.topic,
@@ -161,6 +163,7 @@ export function submissionIn(packet: Packet, request: JobRequest): Submission {
     actorType: request.meta?.actorType,
     packId: request.meta?.packId || undefined,
     submittedBy: packet.senderId ? busClientOf(packet) : undefined,
+    caller: sender === null ? undefined : { name: sender },
     traceparent: packet.traceparent,
     idempotencyKey: request.meta?.idempotencyKey || undefined,
     traceId: packet.traceId || undefined,

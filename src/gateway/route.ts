@@ -4,6 +4,7 @@
  */
 import type { TSchema } from "typebox";
 import type { Role } from "../core/model/api-key.ts";
+import type { Caller } from "../core/model/caller.ts";
 import type { ErrorCode } from "../core/model/errors.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { DutyStatus } from "../engine/maintenance/index.ts";
@@ -50,6 +51,7 @@ export interface Principal {
   /** The tenant of the key; `*` may act for any tenant. */
   readonly org: string;
   readonly role: Role;
+  readonly caller: Caller;
 }
 
 /** The dependencies of the routes. */

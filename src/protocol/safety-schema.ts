@@ -43,6 +43,13 @@ export const SAFETY = {
       text("input_content_type", 21),
       int64("input_size_bytes", 22),
       bool("input_omitted", EXTENSIONS_FROM),
+      message("caller", EXTENSIONS_FROM + 1, "PolicyCaller"),
+    ],
+    PolicyCaller: [
+      text("key", EXTENSIONS_FROM),
+      text("name", EXTENSIONS_FROM + 1),
+      text("role", EXTENSIONS_FROM + 2),
+      text("tenant", EXTENSIONS_FROM + 3),
     ],
     PolicyCheckResponse: [
       oneOf("decision", 1, "DecisionType"),

@@ -7,6 +7,7 @@
  * 3. Malformed bytes throw a `MalformedError`.
  * 4. A check without its input, or with an input of an unsupported type, sets `inputOmitted`, which differs from having no
  *    input. Third parties express this by a size without content.
+ * 5. The caller is an extension field, which only the control plane writes: labels and metadata come from submitters.
  */
 import type { Constraints, Decision, Effect, PolicyRequest, Remediation } from "../core/policy/decision.ts";
 import { MalformedError } from "./bytes.ts";
@@ -40,6 +41,7 @@ export function encodeCheck(request: PolicyRequest): Uint8Array {
     inputContentType: content === undefined ? undefined : JSON_TYPE,
     inputSizeBytes: content?.length ?? (request.inputOmitted?.bytes || undefined),
     inputOmitted: request.inputOmitted === undefined ? undefined : true,
+    caller: request.caller === undefined ? undefined : callerOnWire(request),
   });
 }
 
@@ -63,9 +65,20 @@ export function decodeCheck(bytes: Uint8Array): PolicyRequest {
     actorType: (meta.actorType as PolicyRequest["actorType"] | undefined) ?? null,
     packId: (meta.packId as string | undefined) ?? null,
     input: input ?? null,
+    ...(message.caller === undefined ? {} : callerIn(message.caller as PlainMessage)),
   };
   if (input !== undefined) return request;
   return { ...request, inputOmitted: { bytes: safeNumber(message.inputSizeBytes) ?? 0 } };
+}
+
+function callerOnWire({ callerKey: key, caller }: PolicyRequest) {
+  return { key, name: caller?.name, role: caller?.role, tenant: caller?.tenant };
+}
+
+function callerIn({ key, ...parts }: PlainMessage): Pick<PolicyRequest, "callerKey" | "caller"> {
+  const known = ["name", "role", "tenant"].filter((part) => typeof parts[part] === "string");
+  const caller = Object.fromEntries(known.map((part) => [part, parts[part]]));
+  return { callerKey: typeof key === "string" ? key : undefined, caller };
 }
 
 /** `explanation` is an extension for `Explain`: any JSON value. */

@@ -12,7 +12,7 @@ const filled = () => fc.string({ minLength: 1, maxLength: 30 });
 const orNull = <T>(one: fc.Arbitrary<T>) => fc.option(one, { nil: null });
 const limit = () => fc.nat({ max: Number.MAX_SAFE_INTEGER });
 
-const request: fc.Arbitrary<PolicyRequest> = fc.record({
+const anonymous = fc.record({
   jobId: text(),
   org: filled(),
   topic: filled(),
@@ -26,6 +26,11 @@ const request: fc.Arbitrary<PolicyRequest> = fc.record({
   packId: orNull(text()),
   input: json(),
 });
+
+const caller = fc.record({ role: filled(), name: filled(), tenant: filled() }, { requiredKeys: [] });
+const request: fc.Arbitrary<PolicyRequest> = fc
+  .tuple(anonymous, fc.option(fc.record({ callerKey: filled(), caller }), { nil: {} }))
+  .map(([fields, by]) => ({ ...fields, ...by }));
 
 const optional = <T>(fields: { [K in keyof T]: fc.Arbitrary<NonNullable<T[K]>> }) =>
   fc.record(fields as Record<string, fc.Arbitrary<unknown>>, { requiredKeys: [] });

@@ -12,6 +12,9 @@ export function addKey(program: Command, { io, client, exit }: CommandContext): 
     .addOption(new Option("--role <role>", "role of the key").choices(ROLES).makeOptionMandatory())
     .option("--tenant <tenant>", "tenant of the key, or '*' for all tenants (default: your tenant)")
     .option("--name <name>", "display name")
+    .option("--person <name>", "owner of the key; a person cannot approve jobs submitted with any key of theirs")
+    .option("--actor-id <id>", "actor of all submissions with the key; others are refused")
+    .addOption(new Option("--actor-type <type>", "actor type of all submissions with the key").choices(ACTOR_TYPES))
     .option(
       "--expires-in <duration>",
       "lifetime of the key, such as 720h (default: unlimited)",
@@ -33,12 +36,16 @@ interface CreateKeyOptions {
   readonly role: string;
   readonly tenant?: string;
   readonly name?: string;
+  readonly person?: string;
+  readonly actorId?: string;
+  readonly actorType?: string;
   readonly expiresIn?: number;
 }
 
 async function createKey(io: Io, client: Client, options: CreateKeyOptions): Promise<ExitCode> {
-  const { tenant, role, name, expiresIn } = options;
-  const made = await client.post("/keys", { tenant, role, name, expires_in_ms: expiresIn });
+  const { tenant, role, name, person, actorId, actorType, expiresIn } = options;
+  const owner = { person, actor_id: actorId, actor_type: actorType };
+  const made = await client.post("/keys", { tenant, role, name, ...owner, expires_in_ms: expiresIn });
   if (options.json) printJson(io, made);
   else io.out(`${made.key}\n`);
   const until = made.expires_at === null ? "does not expire" : `expires ${made.expires_at}`;
@@ -50,7 +57,7 @@ async function createKey(io: Io, client: Client, options: CreateKeyOptions): Pro
 async function listKeys(io: Io, client: Client, options: PageOptions): Promise<ExitCode> {
   const { limit, cursor } = options;
   return showPage(io, await client.get("/keys", { limit, cursor }), options, {
-    headers: ["KEY", "TENANT", "ROLE", "STATE", "CREATED", "BY", "EXPIRES", "NAME"],
+    headers: ["KEY", "TENANT", "ROLE", "STATE", "CREATED", "BY", "EXPIRES", "PERSON", "ACTOR", "NAME"],
     row: (key) => [
       key.id,
       key.tenant,
@@ -59,6 +66,8 @@ async function listKeys(io: Io, client: Client, options: PageOptions): Promise<E
       key.created_at,
       key.created_by,
       key.expires_at ?? "never",
+      key.person,
+      key.actor_id ?? key.actor_type,
       key.name,
     ],
     command: "key list",
@@ -72,4 +81,5 @@ async function revokeKey(io: Io, client: Client, id: string, json: boolean): Pro
   return EXIT.ok;
 }
 
+const ACTOR_TYPES = ["human", "service"];
 const YEARS_MS = 10 * 365 * 86_400_000;

@@ -60,6 +60,7 @@ function addExplain(policy: Command, { io, client, exit }: CommandContext): void
     .option("--actor-type <type>", "type of the actor: human or service")
     .option("--pack <id>", "pack id")
     .option("--mcp <part=name>", "server, tool, resource or action of an MCP call; repeatable", pair, {})
+    .option("--caller <part=value>", "key, name, role or tenant of the submitter (default: you); repeatable", pair, {})
     .action(async (topic: string, input: string | undefined, options: QuestionOptions) =>
       exit(await (await commands()).explainPolicy(io, client, topic, input, options)),
     );

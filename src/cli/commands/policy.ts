@@ -26,6 +26,7 @@ export interface QuestionOptions {
   readonly riskTag: readonly string[];
   readonly requires: readonly string[];
   readonly mcp: Readonly<Record<string, string>>;
+  readonly caller: Readonly<Record<string, string>>;
 }
 
 /** Validates a file without a control plane. */
@@ -160,6 +161,7 @@ function questionFrom(topic: string, input: unknown, options: QuestionOptions): 
     risk_tags: [...options.riskTag],
     requires: [...options.requires],
     ...(Object.keys(options.mcp).length === 0 ? {} : { mcp: { ...options.mcp } }),
+    ...(Object.keys(options.caller).length === 0 ? {} : { caller: { ...options.caller } }),
     ...(Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)) as object),
   };
 }

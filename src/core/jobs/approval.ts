@@ -9,7 +9,8 @@ import { type DecisionContext, endJob, historyLine } from "./transitions.ts";
  *
  * 1. An approval is bound to the job's hash and the policy snapshot of the request. If either has changed, the approval
  *    is void and the job is checked again.
- * 2. An approval is used once and expires. Submitters cannot approve their own jobs unless the policy rule allows it.
+ * 2. An approval is used once and expires. Submitters cannot approve their own jobs unless the policy rule allows it:
+ *    neither with the key of the submission nor with another key of the same person.
  * 3. An expired approval ends the job as TIMEOUT, with a dead letter.
  */
 export function requestApproval(job: Job, safety: Decision, context: DecisionContext): Job {
@@ -33,18 +34,22 @@ export function requestApproval(job: Job, safety: Decision, context: DecisionCon
 }
 
 export interface Approver {
+  /** A key id. */
   readonly by: string;
+  /** The owner of the key. */
+  readonly person?: string | undefined;
   readonly note?: string;
 }
 
-/** Why `by` cannot approve the job now, judged from the job record alone; null if the approval is possible. */
+/** Why the approver cannot approve the job now, judged from the job record alone; null if the approval is possible. */
 export type ApprovalBlock = "not_waiting" | "expired" | "own_job";
 
-export function approvalBlock(job: Job, by: string, nowMs: number): ApprovalBlock | null {
-  const { approval } = job;
+export function approvalBlock(job: Job, { by, person }: Approver, nowMs: number): ApprovalBlock | null {
+  const { approval, submittedBy, caller } = job;
   if (job.state !== "APPROVAL_REQUIRED" || !approval) return "not_waiting";
   if (nowMs >= approval.expiresMs) return "expired";
-  return by === job.submittedBy && !approval.bySubmitter ? "own_job" : null;
+  const isOwn = by === submittedBy || (person !== undefined && person === caller?.person);
+  return isOwn && !approval.bySubmitter ? "own_job" : null;
 }
 
 export type ApprovalResult =
@@ -62,7 +67,7 @@ export function approveJob(
 ): ApprovalResult {
   const { by, note } = approver;
   const { nowMs } = context;
-  const objection = approvalBlock(job, by, nowMs);
+  const objection = approvalBlock(job, approver, nowMs);
   if (objection !== null || !job.approval) return { kind: objection ?? "not_waiting" };
   const why = voidReason(job.approval, present);
   if (why !== null) {
@@ -126,7 +131,12 @@ export function jobHashOf(job: Job): string {
   const input =
     job.input.kind === "inline" ? { value: job.input.value } : { sha256: job.input.sha256 ?? job.input.ptr };
   const base = { org, topic, priority, capability, riskTags, requires, labels, actorId, actorType, packId, input };
-  const fields = job.details === undefined ? base : { ...base, details: job.details };
+  const { details, caller } = job;
+  const fields = {
+    ...base,
+    ...(details === undefined ? {} : { details }),
+    ...(caller === undefined ? {} : { caller }),
+  };
   return createHash("sha256").update(canonical(fields)).digest("hex").slice(0, 32);
 }
 

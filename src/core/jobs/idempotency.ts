@@ -21,7 +21,7 @@ export const reservationId = (org: string, key: string): string => `${org}/${key
 /** Identifies equal submissions. The key, trace, sender, timestamp and job id are excluded. */
 export function fingerprintOf(submission: Submission): string {
   const { idempotencyKey: _k, traceId: _t, traceparent: _p, submittedBy: _s, jobId: _i, ...rest } = submission;
-  const { isStamped, ...body } = rest;
+  const { isStamped, caller: _c, ...body } = rest;
   const input = isStamped ? withoutTimestamp(body.input) : body.input;
   return createHash("sha256")
     .update(canonical({ ...body, input }))

@@ -20,7 +20,7 @@ export function newJob(
   context: DecisionContext,
 ): Writable<Job> {
   const { nowMs, settings } = context;
-  const { submittedBy, actorType, packId, traceparent, details } = submission;
+  const { submittedBy, caller, actorType, packId, traceparent, details } = submission;
   const forMs = Math.min(settings.job.deadlineMs, budgetMsOf(details));
   const job: Writable<Job> = {
     id: ids.jobId,
@@ -50,6 +50,7 @@ export function newJob(
     history: [],
   };
   if (submittedBy !== null) job.submittedBy = submittedBy;
+  if (caller !== undefined) job.caller = caller;
   if (actorType !== null) job.actorType = actorType;
   if (packId !== null) job.packId = packId;
   if (traceparent !== null) job.traceparent = traceparent;

@@ -1,10 +1,12 @@
 import type { JobPriority, Packet } from "../../protocol/packet.ts";
 import { inputKey, ownKeyIn } from "../../protocol/pointer.ts";
 import { isTopic, TOPIC_LENGTH_MAX } from "../../protocol/subjects.ts";
+import type { Caller } from "../model/caller.ts";
 import { bareTopic, hasBareForm, nfcEntries, nfcList, nonFiniteIn } from "../model/canonical.ts";
 import { type Job, RESERVED_LABELS } from "../model/job.ts";
 import type { JobDetails } from "../model/job-details.ts";
 import { DEFAULT_ORG, isStepJobId, wireJobId } from "../model/job-id.ts";
+import type { Writable } from "../model/table.ts";
 import type { ActorType, Remediation } from "../policy/decision.ts";
 import type { Settings } from "../settings.ts";
 import { withoutBypassLabels } from "./bypass.ts";
@@ -30,8 +32,10 @@ export interface Submission {
   readonly traceId: string | null;
   readonly actorType: ActorType | null;
   readonly packId: string | null;
-  /** The authenticated sender. */
+  /** The key or bus client of the sender. */
   readonly submittedBy: string | null;
+  /** Absent if the sender is not authenticated. */
+  readonly caller?: Caller | undefined;
   readonly traceparent: string | null;
   /** Absent if there are none: idempotency fingerprints of other submissions do not change. */
   readonly details?: JobDetails;
@@ -79,7 +83,7 @@ export function checkSubmission(raw: Readonly<Record<string, unknown>>): Checked
   const priority = PRIORITIES.find((known) => known === (raw.priority ?? "batch"));
   if (!priority) problems.push(`\`priority\` must be one of ${PRIORITIES.map((known) => `\`${known}\``).join(", ")}`);
   const org = name("org", raw.org, DEFAULT_ORG) ?? DEFAULT_ORG;
-  const submission: Submission = {
+  const submission: Writable<Submission> = {
     org,
     topic: bareTopic(topic),
     input: raw.input ?? null,
@@ -101,7 +105,10 @@ export function checkSubmission(raw: Readonly<Record<string, unknown>>): Checked
   };
   const details = checkDetails(raw.details, problems);
   if (problems.length > 0) return { kind: "bad", problems };
-  return { kind: "ok", submission: details === undefined ? submission : { ...submission, details } };
+  // Set by the gateway or the bus handler, never by a client.
+  if (raw.caller !== undefined) submission.caller = raw.caller as Caller;
+  if (details !== undefined) submission.details = details;
+  return { kind: "ok", submission };
 }
 
 export const outOfRange = (path: string): string =>

@@ -5,6 +5,7 @@
  * 2. Revoked and expired keys stay on record: a gateway with keys never returns to the open mode it has without any.
  */
 import { createHash } from "node:crypto";
+import type { ActorType } from "../policy/decision.ts";
 import type { Placement, Table } from "./table.ts";
 
 export interface ApiKey {
@@ -19,6 +20,11 @@ export interface ApiKey {
   readonly createdBy: string;
   readonly expiresMs: number | null;
   readonly revokedMs: number | null;
+  /** The owner: a person cannot approve what was submitted with another key of theirs. */
+  readonly person?: string;
+  /** Submissions with this key have this actor. */
+  readonly actorId?: string;
+  readonly actorType?: ActorType;
 }
 
 export type Role = (typeof ROLES)[number];

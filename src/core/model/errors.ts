@@ -21,6 +21,7 @@ export const ERRORS = {
   key_revoked: { status: 401, retryable: false, title: "API key revoked" },
   forbidden: { status: 403, retryable: false, title: "insufficient permissions" },
   tenant_forbidden: { status: 403, retryable: false, title: "API key belongs to another tenant" },
+  actor_forbidden: { status: 403, retryable: false, title: "API key is bound to another actor" },
   own_job: { status: 403, retryable: false, title: "submitters cannot approve their own jobs" },
   denied: { status: 403, retryable: false, title: "job denied by the safety policy" },
   route_not_found: { status: 404, retryable: false, title: "route not found" },

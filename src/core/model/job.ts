@@ -3,6 +3,7 @@ import type { ActorType, Decision } from "../policy/decision.ts";
 import type { RetryState } from "../retry/budget.ts";
 import type { WireError } from "../retry/intent.ts";
 import type { RetryClass } from "../retry/retry-classes.ts";
+import type { Caller } from "./caller.ts";
 import type { JobDetails, ResultDetails } from "./job-details.ts";
 import { clientJobId } from "./job-id.ts";
 import type { CounterName, Placement, Table, Writable } from "./table.ts";
@@ -70,6 +71,7 @@ export interface Job {
   // Rare fields are optional to keep records small: a record is written several times.
   /** A key id or the id of a bus client. */
   readonly submittedBy?: string;
+  readonly caller?: Caller;
   readonly actorType?: ActorType;
   readonly packId?: string;
   /** The submitter's W3C trace context. */
@@ -341,6 +343,7 @@ function copyOf(job: Job): Writable<Job> {
     history: job.history,
   };
   if (job.submittedBy !== undefined) copy.submittedBy = job.submittedBy;
+  if (job.caller !== undefined) copy.caller = job.caller;
   if (job.actorType !== undefined) copy.actorType = job.actorType;
   if (job.packId !== undefined) copy.packId = job.packId;
   if (job.traceparent !== undefined) copy.traceparent = job.traceparent;

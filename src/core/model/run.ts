@@ -1,4 +1,5 @@
 import type { WireError } from "../retry/intent.ts";
+import type { Caller } from "./caller.ts";
 import type { Payload } from "./job.ts";
 import type { CounterName, Placement, Table, Writable } from "./table.ts";
 
@@ -66,6 +67,7 @@ export interface Run {
 
   // Rare fields are optional to keep records small.
   readonly submittedBy?: string;
+  readonly caller?: Caller;
   readonly actorId?: string;
   readonly traceparent?: string;
   readonly priority?: "interactive" | "batch" | "critical";
@@ -261,6 +263,7 @@ export function copyRun(run: Run): Writable<Run> {
     lock: run.lock,
   };
   if (run.submittedBy !== undefined) copy.submittedBy = run.submittedBy;
+  if (run.caller !== undefined) copy.caller = run.caller;
   if (run.actorId !== undefined) copy.actorId = run.actorId;
   if (run.traceparent !== undefined) copy.traceparent = run.traceparent;
   if (run.priority !== undefined) copy.priority = run.priority;

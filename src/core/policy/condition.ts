@@ -11,7 +11,7 @@ import type { StepBudget } from "../expression/budget.ts";
 import { faultOf, Language } from "../expression/language.ts";
 import { nodesOf } from "../expression/metered-source.ts";
 import type { PolicyRequest } from "./decision.ts";
-import { McpCall, RequestView } from "./request-view.ts";
+import { CallerFields, McpCall, RequestView } from "./request-view.ts";
 
 /** For all conditions of one check: some milliseconds, a few tens at worst. */
 const STEPS_MAX = 100_000;
@@ -22,6 +22,7 @@ export type Outcome = boolean | string;
 export interface Condition {
   readonly run: ParseResult;
   readonly readsInput: boolean;
+  readonly readsCaller: boolean;
 }
 
 export type CompiledCondition =
@@ -36,11 +37,16 @@ export class Conditions {
     what: "the conditions",
     stepsMax: STEPS_MAX,
     whenTooLong: "split the rule in two",
-    extend: (environment) =>
+    extend: (environment) => {
       environment.registerType("Mcp", {
         ctor: McpCall,
         fields: { server: "string", tool: "string", resource: "string", action: "string" },
-      }),
+      });
+      environment.registerType("Caller", {
+        ctor: CallerFields,
+        fields: { key: "string", name: "string", role: "string", tenant: "string" },
+      });
+    },
   });
   readonly #meter = this.#language.meter;
 
@@ -51,8 +57,9 @@ export class Conditions {
     if (type !== "bool" && type !== "dyn") {
       return { kind: "bad", problem: `has type \`${type}\`, but must be a boolean` };
     }
-    const readsInput = nodesOf(ast).some(({ op, args }) => op === "id" && args === "input");
-    return { kind: "ok", condition: { run, readsInput } };
+    const nodes = nodesOf(ast);
+    const reads = (variable: string) => nodes.some(({ op, args }) => op === "id" && args === variable);
+    return { kind: "ok", condition: { run, readsInput: reads("input"), readsCaller: reads("caller") } };
   }
 
   /** Runs `work` within the budget of a request that evaluates many checks. */
@@ -104,6 +111,7 @@ const VARIABLES = {
   actor_type: "string",
   pack_id: "string",
   mcp: "Mcp",
+  caller: "Caller",
   input: "dyn",
 } as const;
 

@@ -1,3 +1,5 @@
+import type { Caller } from "../model/caller.ts";
+
 /** Request and response of the safety kernel. Plain data: it crosses processes and is stored on the job. */
 export interface PolicyRequest {
   readonly jobId: string;
@@ -12,6 +14,10 @@ export interface PolicyRequest {
   readonly actorId: string | null;
   readonly actorType: ActorType | null;
   readonly packId: string | null;
+  /** The key or bus client of the caller; trusted only with `caller`. */
+  readonly callerKey?: string | undefined;
+  /** The authenticated submitter; absent if unknown. */
+  readonly caller?: Caller | undefined;
   /** The inline input; null if it is stored elsewhere. */
   readonly input: unknown;
   /** Set if the input is not included; size in bytes, 0 if unknown. */

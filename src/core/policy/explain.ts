@@ -4,7 +4,7 @@ import type { Outcome } from "./condition.ts";
 import type { Decision, PolicyRequest } from "./decision.ts";
 import { decisionAfter, hasAny, hasLabel, hasName, hasPattern, hasTopic, matches } from "./evaluate.ts";
 import { Topic } from "./pattern.ts";
-import { labelOf } from "./request-view.ts";
+import { CallerFields, labelOf } from "./request-view.ts";
 
 /** A decision, and why no earlier rule applied. */
 export interface Explanation {
@@ -43,7 +43,7 @@ export function explain(snapshot: Snapshot, received: PolicyRequest): Explanatio
       if (decision !== null) return { decision, tried, omitted: count - tried.length };
       count += 1;
       if (tried.length >= TRIED_MAX) continue;
-      const mismatches = isMatch ? [unanswered(rule, outcome)] : mismatchesOf(rule, request, topic);
+      const mismatches = isMatch ? [unanswered(rule, outcome, request)] : mismatchesOf(rule, request, topic);
       tried.push({ ruleId: rule.rule.id, mismatches });
     }
   } finally {
@@ -96,10 +96,16 @@ function mismatchesOf(rule: CompiledRule, request: PolicyRequest, topic: Topic):
   return found;
 }
 
-function unanswered({ rule }: CompiledRule, outcome: Outcome): Mismatch {
+function unanswered({ rule, when }: CompiledRule, outcome: Outcome, request: PolicyRequest): Mismatch {
   const text =
     outcome === false ? `is false: ${quoted(rule.match.when ?? "")}` : `failed, so the rule does not allow: ${outcome}`;
-  return { part: "when", text };
+  return { part: "when", text: when?.readsCaller ? `${text}; ${callerText(request)}` : text };
+}
+
+function callerText(request: PolicyRequest): string {
+  if (request.caller === undefined) return "the caller is not authenticated";
+  const known = Object.entries(new CallerFields(request)).filter(([, value]) => value !== "");
+  return `the caller has ${known.map(([part, value]) => `${part} ${quoted(value)}`).join(", ")}`;
 }
 
 /** Shortened: a rule may list a thousand names. */

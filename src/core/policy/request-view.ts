@@ -40,6 +40,9 @@ export class RequestView {
   get mcp(): McpCall {
     return new McpCall(this.labels);
   }
+  get caller(): CallerFields {
+    return new CallerFields(this.request);
+  }
   get input(): unknown {
     return this.request?.input ?? null;
   }
@@ -64,6 +67,22 @@ export class McpCall {
     this.tool = labelOf(labels, MCP_LABELS.tools) ?? "";
     this.resource = labelOf(labels, MCP_LABELS.resources) ?? "";
     this.action = labelOf(labels, MCP_LABELS.actions) ?? "";
+  }
+}
+
+/** The authenticated submitter as conditions see it. Unknown parts are empty. */
+export class CallerFields {
+  readonly key: string;
+  readonly name: string;
+  readonly role: string;
+  readonly tenant: string;
+
+  constructor(request: PolicyRequest | null) {
+    const caller = request?.caller;
+    this.key = caller === undefined ? "" : (request?.callerKey ?? "");
+    this.name = caller?.name ?? "";
+    this.role = caller?.role ?? "";
+    this.tenant = caller?.tenant ?? request?.org ?? "";
   }
 }
 

@@ -35,19 +35,24 @@ export function recordAudit(engine: Needs<"world" | "commit" | "tasks" | "audit"
 }
 
 /** A decision of the safety kernel. */
-export function decisionLine({ id, org, topic, safety, submittedBy }: Job): AuditLine {
+export function decisionLine({ id, org, topic, safety, submittedBy, caller }: Job): AuditLine {
+  const facts: Record<string, Fact> = {
+    job: id,
+    topic,
+    rule: safety?.ruleId ?? null,
+    reason: safety?.reason ?? null,
+    snapshot: safety?.snapshot ?? null,
+  };
+  if (caller?.role !== undefined) facts.caller_role = caller.role;
+  if (caller?.name !== undefined) facts.caller_name = caller.name;
+  if (caller?.tenant !== undefined) facts.caller_tenant = caller.tenant;
+  if (caller?.person !== undefined) facts.person = caller.person;
   return {
     org,
     kind: "decision",
     who: submittedBy ?? "unknown",
     what: safety?.effect ?? "none",
-    facts: {
-      job: id,
-      topic,
-      rule: safety?.ruleId ?? null,
-      reason: safety?.reason ?? null,
-      snapshot: safety?.snapshot ?? null,
-    },
+    facts,
   };
 }
 

@@ -1,3 +1,4 @@
+import type { Caller } from "../../core/model/caller.ts";
 import type { Payload } from "../../core/model/job.ts";
 import { isRunFinal, type Run, type RunState } from "../../core/model/run.ts";
 import type { Plan } from "../../core/workflow/definition/plan.ts";
@@ -19,6 +20,7 @@ export interface RerunRequest {
   readonly runId: string;
   readonly fromStep: string;
   readonly by: string;
+  readonly caller?: Caller | undefined;
   readonly idempotencyKey: string | null;
   /** Keeps the approvals of the earlier run. The caller has checked that `by` is an operator. */
   readonly keepsApprovals?: boolean;
@@ -96,7 +98,7 @@ async function freshRerun(
   engine: Needs<"world" | "settings" | "runCache">,
   plan: Plan,
   before: Run,
-  { fromStep, by }: RerunRequest,
+  { fromStep, by, caller }: RerunRequest,
   scope: RerunScope,
 ) {
   const { clock, random } = engine.world;
@@ -125,6 +127,7 @@ async function freshRerun(
     labels: before.labels,
     priority: before.priority ?? null,
     submittedBy: by,
+    caller,
     actorId: before.actorId ?? null,
     traceparent: null,
     parent: null,

@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { canonical } from "../../core/jobs/idempotency.ts";
+import type { Caller } from "../../core/model/caller.ts";
 import { RUN_RESERVATIONS, RUNS, RUNS_GROUP, type RunState } from "../../core/model/run.ts";
 import type { Plan } from "../../core/workflow/definition/plan.ts";
 import { inputProblems, openRun } from "../../core/workflow/run/open-run.ts";
@@ -31,6 +32,7 @@ export interface RunRequest {
   readonly traceId: string | null;
   readonly traceparent: string | null;
   readonly submittedBy: string | null;
+  readonly caller?: Caller | undefined;
   readonly actorId: string | null;
 }
 
@@ -98,9 +100,10 @@ async function freshRun(
   if (input.kind === "too_large") {
     return { kind: "invalid", problems: [tooLargeText("input", input)] };
   }
-  const { org, labels, priority, submittedBy, actorId, traceparent } = request;
+  const { org, labels, priority, submittedBy, caller, actorId, traceparent } = request;
   const traceId = request.traceId ?? runId;
-  const order = { runId, org, version, traceId, labels, priority, submittedBy, actorId, traceparent, parent: null };
+  const submitter = { submittedBy, caller, actorId };
+  const order = { runId, org, version, traceId, labels, priority, ...submitter, traceparent, parent: null };
   return { kind: "fresh", plan, run: openRun(plan, order, input, { nowMs, deadlineMs: limits.deadlineMs }) };
 }
 

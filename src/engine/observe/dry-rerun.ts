@@ -1,3 +1,4 @@
+import type { Caller } from "../../core/model/caller.ts";
 import { isRunFinal, type RunState } from "../../core/model/run.ts";
 import { keepSteps, rerunScope } from "../../core/workflow/run/open-run.ts";
 import type { Needs } from "../engine.ts";
@@ -11,6 +12,7 @@ export interface DryRerunRequest {
   readonly runId: string;
   readonly fromStep: string;
   readonly by: string;
+  readonly caller?: Caller | undefined;
   readonly keepsApprovals?: boolean;
 }
 
@@ -22,7 +24,7 @@ export type DryRerun =
 
 export async function dryRerun(
   engine: Needs<"world" | "settings" | "commit" | "tasks" | "audit" | "safety" | "kernel" | "planCache" | "runCache">,
-  { org, runId, fromStep, by, keepsApprovals = false }: DryRerunRequest,
+  { org, runId, fromStep, by, caller, keepsApprovals = false }: DryRerunRequest,
 ): Promise<DryRerun> {
   const found = await loadTenantRun(engine, org, runId);
   if (!found) return { kind: "not_found" };
@@ -34,7 +36,7 @@ export async function dryRerun(
   if (!isRunFinal(run.state)) return { kind: "still_open", state: run.state };
   const { value: input, problem } = await valueIn(engine, runId, run.input);
   if (problem !== undefined) return { kind: "invalid", problems: [problem] };
-  const dry = await dryPlan(engine, plan, { org, workflowId, version, input, by, labels, priority, actorId });
+  const dry = await dryPlan(engine, plan, { org, workflowId, version, input, by, caller, labels, priority, actorId });
   if (dry.kind !== "dry") return dry;
   const asking = keepsApprovals ? new Set<string>() : await askingSteps(engine, org, plan);
   const scope = rerunScope(plan, run, fromStep, asking);

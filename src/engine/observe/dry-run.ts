@@ -1,4 +1,5 @@
 import { StepBudget } from "../../core/expression/budget.ts";
+import type { Caller } from "../../core/model/caller.ts";
 import type { Job } from "../../core/model/job.ts";
 import type { Run } from "../../core/model/run.ts";
 import type { Decision } from "../../core/policy/decision.ts";
@@ -20,6 +21,7 @@ export interface DryRunRequest {
   readonly version: number | null;
   readonly input: unknown;
   readonly by: string;
+  readonly caller?: Caller | undefined;
   /** Labels of the start; policies match them. */
   readonly labels?: Run["labels"] | undefined;
   readonly priority?: Run["priority"] | undefined;
@@ -134,7 +136,7 @@ function jobOf(engine: Needs<"world" | "settings">, run: Run, step: PlanStep, to
 }
 
 function runOf(engine: Needs<"world" | "settings">, plan: Plan, request: DryRunRequest, version: number): Run {
-  const { org, input, by, labels = {}, priority = null, actorId = null } = request;
+  const { org, input, by, caller, labels = {}, priority = null, actorId = null } = request;
   const { nowMs, settings } = decisionContext(engine);
   const order = {
     runId: "dry-run",
@@ -144,6 +146,7 @@ function runOf(engine: Needs<"world" | "settings">, plan: Plan, request: DryRunR
     labels,
     priority,
     submittedBy: by,
+    caller,
     actorId,
     traceparent: null,
     parent: null,

@@ -74,6 +74,7 @@ async function startOnce(engine: RunContext, found: Versioned<Job>): Promise<Sub
     labels: subRunLabels(job.labels),
     priority: job.priority,
     submittedBy: job.submittedBy ?? null,
+    caller: job.caller,
     actorId: job.actorId,
     traceparent: job.traceparent ?? null,
     parent: { runId: step.runId, jobId: job.id, depth: subRunDepth(parent) },

@@ -58,14 +58,14 @@ export type RejectOutcome =
 
 export function reject(
   engine: DispatchContext & Needs<"audit">,
-  request: { readonly org: string; readonly jobId: string; readonly by: string; readonly why: string },
+  request: Approver & { readonly org: string; readonly jobId: string; readonly why: string },
 ): Promise<RejectOutcome> {
   return retryOnConflict(`job \`${request.jobId}\``, async () => {
     const found = await loadTenantJob(engine, request);
     if (!found) return { kind: "not_found" };
     const next = rejectJob(found.value, request.by, request.why, decisionContext(engine));
     if (!next) return { kind: "not_waiting", state: found.value.state };
-    const line = noteOf(engine, found.value, request.by, "rejected", request.why);
+    const line = noteOf(engine, found.value, request, "rejected", request.why);
     return (await settleJob(engine, found, next, [line], AT_GATEWAY))
       ? { kind: "rejected", state: next.state }
       : "stale";
@@ -79,7 +79,7 @@ async function tryApprove(
   const found = await loadTenantJob(engine, request);
   if (!found) return { kind: "not_found" };
   const job = found.value;
-  const objection = approvalBlock(job, request.by, decisionContext(engine).nowMs);
+  const objection = approvalBlock(job, request, decisionContext(engine).nowMs);
   if (objection !== null) return refuse(engine, found, objection);
   const mistake = job.approval && request.seen ? approvalMismatch(job.approval, request.seen) : null;
   if (mistake !== null) return { kind: "mistaken", why: mistake };
@@ -89,7 +89,7 @@ async function tryApprove(
   const answer = approveJob(job, request, present, decisionContext(engine));
   switch (answer.kind) {
     case "approved": {
-      const note = noteOf(engine, job, request.by, "approved", request.note);
+      const note = noteOf(engine, job, request, "approved", request.note);
       const { job: next } = answer;
       if (isFinal(next.state)) {
         return (await settleJob(engine, found, next, [note], AT_GATEWAY))
@@ -101,7 +101,7 @@ async function tryApprove(
     }
     case "void": {
       const next = decideSafety(answer.job, present.decision, decisionContext(engine));
-      const lines = [noteOf(engine, job, request.by, "void", answer.why), auditPut(engine, decisionLine(next))];
+      const lines = [noteOf(engine, job, request, "void", answer.why), auditPut(engine, decisionLine(next))];
       const state = await placeJob(engine, found, next, lines);
       return state === "stale" ? "stale" : { kind: "void", state, why: answer.why };
     }
@@ -150,7 +150,7 @@ async function presentOf(
   return checked.kind === "decided" ? { kind: "present", job, decision: checked.decision } : checked;
 }
 
-function noteOf(engine: Needs<"audit">, job: Job, who: string, answer: string, why?: string): Put {
+function noteOf(engine: Needs<"audit">, job: Job, { by: who, person }: Approver, answer: string, why?: string): Put {
   const { approval } = job;
   return auditPut(engine, {
     org: job.org,
@@ -164,6 +164,7 @@ function noteOf(engine: Needs<"audit">, job: Job, who: string, answer: string, w
       job_hash: approval?.jobHash ?? null,
       snapshot: approval?.snapshot ?? null,
       why: why ?? null,
+      ...(person === undefined ? {} : { person }),
     },
   });
 }

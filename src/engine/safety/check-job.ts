@@ -151,6 +151,8 @@ export function policyRequestOf(job: Job): PolicyRequest {
     actorId,
     actorType: job.actorType ?? null,
     packId: job.packId ?? null,
+    callerKey: job.submittedBy,
+    caller: job.caller,
     input: input.kind === "inline" ? input.value : null,
   };
   return input.kind === "inline" ? request : { ...request, inputOmitted: { bytes: input.bytes } };

@@ -24,6 +24,7 @@ import {
   readKeyText,
   STARTUP_ID,
 } from "../../core/model/api-key.ts";
+import { callerOf } from "../../core/model/caller.ts";
 import { DEFAULT_ORG } from "../../core/model/job-id.ts";
 import { hostOf, isLoopback } from "../../core/model/loopback.ts";
 import { recordAudit } from "../../engine/audit/index.ts";
@@ -41,8 +42,18 @@ export const ROLE_ACCESS: Readonly<Record<Role, readonly Access[]>> = {
   submitter: ["open", "read", "submit"],
 };
 
-export const LOCAL: Principal = { id: "local", org: EVERY_ORG, role: "admin" };
-export const ANONYMOUS: Principal = { id: "anonymous", org: DEFAULT_ORG, role: "viewer" };
+export const LOCAL: Principal = {
+  id: "local",
+  org: EVERY_ORG,
+  role: "admin",
+  caller: { role: "admin", tenant: EVERY_ORG },
+};
+export const ANONYMOUS: Principal = {
+  id: "anonymous",
+  org: DEFAULT_ORG,
+  role: "viewer",
+  caller: { role: "viewer" },
+};
 
 export function isAllowed(
   principal: Principal,
@@ -149,7 +160,7 @@ export class KeyAuthenticator {
     if (text === undefined || parts?.id === STARTUP_ID) return this.#authenticateLocal(text, caller);
     const key = parts === null ? null : await this.#find(parts.id);
     if (parts === null || key === null || !isSecretOf(key, parts.secret)) throw this.#invalidKey(caller);
-    const principal: Principal = { id: key.id, org: key.org, role: key.role };
+    const principal: Principal = { id: key.id, org: key.org, role: key.role, caller: callerOf(key) };
     const state = keyState(key, this.#engine.world.clock.now());
     if (state !== "good") {
       throw this.auditRefusal(new Problem(`key_${state}`, "ask an administrator for a new key"), principal);

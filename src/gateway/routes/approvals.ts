@@ -1,3 +1,4 @@
+import type { Approver } from "../../core/jobs/approval.ts";
 import { JOBS, type Job, jobsOf } from "../../core/model/job.ts";
 import { clientJobId } from "../../core/model/job-id.ts";
 import { redact } from "../../core/model/redact.ts";
@@ -7,7 +8,7 @@ import { loadTenantJob } from "../../engine/dispatch/index.ts";
 import { approve, reject } from "../../engine/safety/index.ts";
 import { inputKey } from "../../protocol/pointer.ts";
 import { Problem } from "../problem.ts";
-import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route } from "../route.ts";
+import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Principal, type Route } from "../route.ts";
 import {
   APPROVE_BODY,
   JOB_STATE_CHANGE,
@@ -113,8 +114,8 @@ async function approveJob(
     ...(job_hash === undefined ? {} : { jobHash: job_hash }),
     ...(snapshot === undefined ? {} : { snapshot }),
   };
-  const by = principal.id;
-  const outcome = await approve(engine, { org, jobId, by, seen, ...(note === undefined ? {} : { note }) });
+  const approver = approverOf(principal);
+  const outcome = await approve(engine, { org, jobId, ...approver, seen, ...(note === undefined ? {} : { note }) });
   const facts = { job_id: jobId };
   switch (outcome.kind) {
     case "approved":
@@ -137,7 +138,7 @@ async function approveJob(
         facts,
       );
     case "own_job":
-      throw new Problem("own_job", `\`${by}\` submitted job \`${jobId}\`; approve it with another API key`, facts);
+      throw new Problem("own_job", ownJobDetail(approver, jobId), facts);
     case "not_waiting":
       throw notWaiting(jobId, outcome.state);
     case "not_found":
@@ -153,7 +154,7 @@ async function rejectJob(
 ): Promise<GatewayResponse> {
   const jobId = params.id ?? "";
   const { reason } = body as { readonly reason: string };
-  const outcome = await reject(engine, { org, jobId, by: principal.id, why: reason });
+  const outcome = await reject(engine, { org, jobId, ...approverOf(principal), why: reason });
   switch (outcome.kind) {
     case "rejected":
       return ok({ job_id: jobId, state: outcome.state });
@@ -164,6 +165,13 @@ async function rejectJob(
     default:
       return outcome satisfies never;
   }
+}
+
+const approverOf = ({ id, caller }: Principal): Approver => ({ by: id, person: caller.person });
+
+function ownJobDetail({ by, person }: Approver, jobId: string): string {
+  if (person === undefined) return `\`${by}\` submitted job \`${jobId}\`; approve it with another API key`;
+  return `\`${person}\` submitted job \`${jobId}\`; another person must approve it, with an API key of their own`;
 }
 
 function notWaiting(jobId: string, state: string): Problem {

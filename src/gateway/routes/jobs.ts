@@ -179,9 +179,12 @@ async function remediateJob(gateway: Gateway, request: GatewayRequest): Promise<
   const remedy = findRemediation(job, options.remediation_id);
   const input = await readValue(gateway.engine, `the input of job \`${job.id}\``, job.input);
   if (input.problem !== undefined) throw new Problem("input_gone", `${input.problem}; submit a new job`);
+  const { caller } = request.principal;
   const raw: Fields = {
     ...applyRemediation(job, remedy, input.value),
     ...submitterFields(request),
+    actorId: caller.actorId ?? job.actorId,
+    actorType: caller.actorType ?? job.actorType,
     jobId: options.job_id,
     // The default key makes repeated remediation idempotent.
     idempotencyKey: idempotencyKey(request, undefined) ?? `remediate:${job.id}:${remedy.id}`.slice(0, KEY_LENGTH_MAX),

@@ -27,6 +27,7 @@ import {
   ROOT_REVOCATIONS,
   type RootRevocation,
 } from "../../core/model/api-key.ts";
+import type { ActorType } from "../../core/policy/decision.ts";
 import { auditPut } from "../../engine/audit/index.ts";
 import { retryOnConflict } from "../../engine/commit.ts";
 import { type Put, put, type Versioned } from "../../ports/store.ts";
@@ -45,6 +46,9 @@ const KEY_FIELDS = {
   created_by: Type.String(),
   expires_at: Type.Union([Type.String(), Type.Null()]),
   revoked_at: Type.Union([Type.String(), Type.Null()]),
+  person: Type.Union([Type.String(), Type.Null()]),
+  actor_id: Type.Union([Type.String(), Type.Null()]),
+  actor_type: Type.Union([Type.String(), Type.Null()]),
 };
 
 const NEW_KEY = Type.Object({
@@ -55,6 +59,23 @@ const NEW_KEY = Type.Object({
   ),
   role: Type.Enum([...ROLES], { description: "The permissions of the key." }),
   name: Type.Optional(Type.String({ minLength: 1, maxLength: 100, description: "A label for people." })),
+  person: Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 100,
+      description:
+        "The owner of the key, such as a mail address. A person cannot approve a job submitted with any key of theirs.",
+    }),
+  ),
+  actor_id: Type.Optional(
+    Type.String({
+      pattern: "^[A-Za-z0-9_.:@-]{1,256}$",
+      description: "Binds the key to an actor: submissions get this `actor_id`, and another one is refused.",
+    }),
+  ),
+  actor_type: Type.Optional(
+    Type.Enum(["human", "service"], { description: "Binds the key to an actor type, like `actor_id`." }),
+  ),
   expires_in_ms: Type.Optional(
     Type.Integer({
       minimum: 1_000,
@@ -68,6 +89,9 @@ interface NewKey {
   readonly tenant?: string;
   readonly role: ApiKey["role"];
   readonly name?: string;
+  readonly person?: string;
+  readonly actor_id?: string;
+  readonly actor_type?: ActorType;
   readonly expires_in_ms?: number;
 }
 
@@ -120,12 +144,13 @@ async function createKey(
       .replace(/[^0-9a-z]/g, ""),
     org: tenantFor(principal, options.tenant ?? org),
     role: options.role,
-    name: options.name ?? null,
+    name: options.name?.normalize("NFC") ?? null,
     sha256: hashOf(secret),
     createdMs: nowMs,
     createdBy: principal.id,
     expiresMs: await expiryOf(engine, principal, options.expires_in_ms),
     revokedMs: null,
+    ...ownerOf(options),
   };
   if (!isRoot(key) && (await store.counts(KEYS_GROUP, 10)).size === 0) {
     const detail =
@@ -133,7 +158,8 @@ async function createKey(
     throw new Problem("first_key", detail);
   }
   const { id, role } = key;
-  const entry = { kind: "key", who: principal.id, what: "key created", facts: { id, role, tenant: key.org } } as const;
+  const facts = { id, role, tenant: key.org, ...ownerFacts(key) };
+  const entry = { kind: "key", who: principal.id, what: "key created", facts } as const;
   const committed = await engine.commit({
     org: key.org,
     puts: [put(API_KEYS, id, null, key), auditPut(engine, { ...entry, org: key.org })],
@@ -214,6 +240,24 @@ function tenantFor(principal: Principal, tenant: string): string {
   );
 }
 
+/** Names of persons are compared in one spelling. */
+function ownerOf({ person, actor_id, actor_type }: NewKey): Pick<ApiKey, "person" | "actorId" | "actorType"> {
+  const name = person?.normalize("NFC");
+  if (name !== undefined && (name !== name.trim() || /\p{C}/u.test(name))) {
+    throw new Problem("invalid_request", "`person` must not contain control characters or spaces at its ends");
+  }
+  return {
+    ...(name === undefined ? {} : { person: name }),
+    ...(actor_id === undefined ? {} : { actorId: actor_id }),
+    ...(actor_type === undefined ? {} : { actorType: actor_type }),
+  };
+}
+
+function ownerFacts({ person, actorId, actorType }: ApiKey): Record<string, string> {
+  const facts = { person, actor_id: actorId, actor_type: actorType };
+  return Object.fromEntries(Object.entries(facts).filter((fact): fact is [string, string] => fact[1] !== undefined));
+}
+
 function keyView(key: ApiKey, nowMs: number): object {
   return {
     id: key.id,
@@ -225,6 +269,9 @@ function keyView(key: ApiKey, nowMs: number): object {
     created_by: key.createdBy,
     expires_at: iso(key.expiresMs),
     revoked_at: iso(key.revokedMs),
+    person: key.person ?? null,
+    actor_id: key.actorId ?? null,
+    actor_type: key.actorType ?? null,
   };
 }
 

@@ -1,6 +1,7 @@
 /** The request body of policy evaluation: the job fields that a policy sees, validated like a submission. */
 import { type Static, type TSchema, Type } from "typebox";
 import { checkSubmission } from "../../core/jobs/submission.ts";
+import type { Caller } from "../../core/model/caller.ts";
 import type { PolicyRequest } from "../../core/policy/decision.ts";
 import { isTenant } from "../auth/access.ts";
 
@@ -29,6 +30,17 @@ export const POLICY_REQUEST_BODY = Type.Object({
       action: optional(Type.String()),
     }),
   ),
+  caller: optional(
+    Type.Object(
+      {
+        key: optional(Type.String()),
+        name: optional(Type.String()),
+        role: optional(Type.String()),
+        tenant: optional(Type.String()),
+      },
+      { description: "The submitter to evaluate for; defaults to the caller of this request." },
+    ),
+  ),
   input: optional(Type.Unknown()),
 });
 
@@ -38,11 +50,17 @@ export type ParsedPolicyRequest =
   | { readonly kind: "ok"; readonly request: PolicyRequest }
   | { readonly kind: "bad"; readonly problems: readonly string[] };
 
-export function readPolicyRequest(body: PolicyRequestBody, org: string): ParsedPolicyRequest {
+/** `sender`: the submitter if the body names none. */
+export function readPolicyRequest(
+  body: PolicyRequestBody,
+  org: string,
+  sender?: { readonly id: string; readonly caller: Caller },
+): ParsedPolicyRequest {
   const { tenant_id: tenant = org, mcp = {} } = body;
   if (!isTenant(tenant)) {
     return { kind: "bad", problems: ["`tenant_id` must be 1 to 64 letters, digits, `_` or `-`"] };
   }
+  const own = body.caller === undefined ? sender?.caller : undefined;
   const mcpLabels = Object.entries(mcp).map(([part, name]) => [`mcp.${part}`, name]);
   const checked = checkSubmission({
     org: tenant,
@@ -54,15 +72,24 @@ export function readPolicyRequest(body: PolicyRequestBody, org: string): ParsedP
     riskTags: body.risk_tags,
     requires: body.requires,
     capability: body.capability,
-    actorId: body.actor_id,
-    actorType: body.actor_type,
+    actorId: body.actor_id ?? own?.actorId,
+    actorType: body.actor_type ?? own?.actorType,
     packId: body.pack_id,
   });
   if (checked.kind === "bad") return { kind: "bad", problems: checked.problems.map(toSnakeCase) };
   const { jobId, topic, priority, labels, riskTags, requires, capability, actorId, actorType, packId, input } =
     checked.submission;
   const fields = { topic, priority, labels, riskTags, requires, capability, actorId, actorType, packId, input };
-  return { kind: "ok", request: { jobId: jobId ?? "", org: tenant, ...fields } };
+  return { kind: "ok", request: { jobId: jobId ?? "", org: tenant, ...fields, ...callerIn(body, sender) } };
+}
+
+function callerIn(
+  { caller: named }: PolicyRequestBody,
+  sender?: { readonly id: string; readonly caller: Caller },
+): Pick<PolicyRequest, "callerKey" | "caller"> {
+  if (named === undefined) return sender === undefined ? {} : { callerKey: sender.id, caller: sender.caller };
+  const { key, ...caller } = named;
+  return { callerKey: key, caller };
 }
 
 /** `riskTags` → `risk_tags`, within backticks only. */

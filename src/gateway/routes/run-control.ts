@@ -107,7 +107,8 @@ async function rerunRun(gateway: Gateway, request: GatewayRequest): Promise<Gate
       "keeping the approvals of the earlier run requires `operate` access; omit `keep_approvals` to ask again";
     throw new Problem("forbidden", detail);
   }
-  const options = { org, runId, fromStep: body.from_step, by: principal.id, keepsApprovals };
+  const { id: by, caller } = principal;
+  const options = { org, runId, fromStep: body.from_step, by, caller, keepsApprovals };
   const extra = { rerun_of: runId, from_step: body.from_step };
   const outcome = body.dry_run
     ? await dryRerun(gateway.engine, options)

@@ -4,12 +4,12 @@ import { type StartOutcome, startRun } from "../../engine/intake/index.ts";
 import { type RunLimitReached, runCountsOf, runLimitOf } from "../../engine/runs/index.ts";
 import { Problem } from "../problem.ts";
 import { type Gateway, type GatewayRequest, type GatewayResponse, ok } from "../route.ts";
-import { idempotencyKey, submitterFields } from "./submit.ts";
+import { actorFields, idempotencyKey, submitterFields } from "./submit.ts";
 import { workflowNotFound } from "./workflows.ts";
 
 export async function start(gateway: Gateway, request: GatewayRequest): Promise<GatewayResponse> {
   const fields = (request.body ?? {}) as StartFields;
-  const { org, labels, traceparent, submittedBy, actorId } = checkJobFields(request, fields);
+  const { org, labels, traceparent, submittedBy, caller, actorId } = checkJobFields(request, fields);
   const options = {
     org,
     workflowId: request.params.id ?? "",
@@ -21,6 +21,7 @@ export async function start(gateway: Gateway, request: GatewayRequest): Promise<
     traceId: null,
     traceparent,
     submittedBy,
+    caller,
     actorId,
   };
   return startResponse(gateway, await startRun(gateway.engine, options, ENDPOINT), options);
@@ -110,7 +111,12 @@ interface StartFields {
 
 /** Fields inherited by the jobs of the steps are validated like a job submission. */
 function checkJobFields(request: GatewayRequest, { labels, actor_id }: StartFields): Submission {
-  const outcome = checkSubmission({ ...submitterFields(request), topic: "workflow.step", labels, actorId: actor_id });
+  const outcome = checkSubmission({
+    ...submitterFields(request),
+    ...actorFields(request.principal, { actor_id }),
+    topic: "workflow.step",
+    labels,
+  });
   if (outcome.kind === "ok") return outcome.submission;
   const problems = outcome.problems.map((problem) => problem.replace("`actorId`", "`actor_id`"));
   throw new Problem("invalid_run", problems.join("; "), { problems });

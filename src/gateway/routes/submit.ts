@@ -7,7 +7,7 @@ import { type Admitted, admitJob } from "../../engine/intake/index.ts";
 import { breakerRefusal } from "../../engine/safety/index.ts";
 import { namedTenant } from "../auth/access.ts";
 import { Problem } from "../problem.ts";
-import { type Gateway, type GatewayRequest, type GatewayResponse, ok } from "../route.ts";
+import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Principal } from "../route.ts";
 import { remediationView } from "../views/job-views.ts";
 
 export type Fields = Readonly<Record<string, unknown>>;
@@ -57,8 +57,7 @@ export function readSubmission({ engine }: Gateway, request: GatewayRequest): Su
     riskTags: fields.risk_tags,
     requires: fields.requires,
     capability: fields.capability,
-    actorId: fields.actor_id ?? fields.principal_id,
-    actorType: fields.actor_type,
+    ...actorFields(request.principal, fields),
     packId: fields.pack_id,
     idempotencyKey: idempotencyKey(request, fields.idempotency_key),
     traceId: fields.trace_id,
@@ -83,7 +82,21 @@ function detailsIn(fields: Fields): object {
 }
 
 export function submitterFields({ org, principal, headers }: GatewayRequest): Fields {
-  return { org, submittedBy: principal.id, traceparent: headers.traceparent };
+  return { org, submittedBy: principal.id, caller: principal.caller, traceparent: headers.traceparent };
+}
+
+/** The actor that the key is bound to, or the claimed one. A claim that contradicts the key is refused. */
+export function actorFields({ caller }: Principal, { actor_id, principal_id, actor_type }: Fields): Fields {
+  refuseOtherActor("actor_id", actor_id, caller.actorId);
+  refuseOtherActor("principal_id", principal_id, caller.actorId);
+  refuseOtherActor("actor_type", actor_type, caller.actorType);
+  return { actorId: caller.actorId ?? actor_id ?? principal_id, actorType: caller.actorType ?? actor_type };
+}
+
+function refuseOtherActor(field: string, claimed: unknown, bound: string | undefined): void {
+  if (bound === undefined || claimed === undefined || claimed === null || claimed === bound) return;
+  const detail = `this key submits with \`${field}\` \`${bound}\` only; omit \`${field}\`, or use a key that is not bound`;
+  throw new Problem("actor_forbidden", detail);
 }
 
 export function toSubmission(raw: Fields): Submission {

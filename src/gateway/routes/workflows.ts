@@ -25,6 +25,7 @@ import {
   WORKFLOW_VERSION,
 } from "../views/run-schemas.ts";
 import { dryStepView, schemasView, versionView, workflowDetail, workflowView } from "../views/run-views.ts";
+import { actorFields } from "./submit.ts";
 
 export const WORKFLOW_ROUTES: readonly Route[] = [
   {
@@ -164,7 +165,9 @@ async function dryRunWorkflow(
 ): Promise<GatewayResponse> {
   const workflowId = params.id ?? "";
   const { input = {}, version = null, labels, priority, actor_id: actorId } = (body ?? {}) as DryFields;
-  const options = { org, workflowId, version, input, by: principal.id, labels, priority, actorId };
+  actorFields(principal, { actor_id: actorId });
+  const { id: by, caller } = principal;
+  const options = { org, workflowId, version, input, by, caller, labels, priority, actorId };
   const outcome = await dryRun(gateway.engine, options);
   switch (outcome.kind) {
     case "dry":

@@ -133,6 +133,18 @@ const SUBMISSION = {
   actor_type: orNull(Type.String()),
   pack_id: orNull(Type.String()),
   submitted_by: orNull(Type.String()),
+  caller: orNull(
+    Type.Object(
+      {
+        key: orNull(Type.String()),
+        name: orNull(Type.String()),
+        role: orNull(Type.String()),
+        tenant: Type.String(),
+        person: orNull(Type.String()),
+      },
+      { description: "The authenticated submitter, as policies see it; null if it is not authenticated." },
+    ),
+  ),
 };
 
 /** Optional fields of a CAP request; absent if the submitter set none. */

@@ -1,5 +1,6 @@
 /** Responses about jobs, approvals and dead letters. Errors, reasons and labels are redacted. */
 import { type ExplainContext, type Explanation, waitReasonOf } from "../../core/jobs/explain.ts";
+import type { Caller } from "../../core/model/caller.ts";
 import type { DeadLetter } from "../../core/model/dead-letter.ts";
 import type { Approval, Bypass, HistoryLine, Job, JobEvent, Progress, Wait } from "../../core/model/job.ts";
 import { clientJobId } from "../../core/model/job-id.ts";
@@ -47,6 +48,17 @@ function submissionView(job: Job): View {
     actor_type: job.actorType ?? null,
     pack_id: job.packId ?? null,
     submitted_by: job.submittedBy ?? null,
+    caller: job.caller === undefined ? null : callerView(job, job.caller),
+  };
+}
+
+function callerView({ org, submittedBy }: Job, { name, role, tenant, person }: Caller): View {
+  return {
+    key: submittedBy ?? null,
+    name: name ?? null,
+    role: role ?? null,
+    tenant: tenant ?? org,
+    person: person ?? null,
   };
 }
 

@@ -84,18 +84,18 @@ describe("an approval", () => {
   });
 
   test("rejects the submitter unless the rule allows it", () => {
-    expect(approvalBlock(asked({ submittedBy: "alice" }), "alice", 5)).toBe("own_job");
-    expect(approvalBlock(asked({ submittedBy: "alice" }), "bob", 5)).toBeNull();
+    expect(approvalBlock(asked({ submittedBy: "alice" }), { by: "alice" }, 5)).toBe("own_job");
+    expect(approvalBlock(asked({ submittedBy: "alice" }), { by: "bob" }, 5)).toBeNull();
     const terms = { approval: { expiresMs: null, bySubmitter: true } };
-    expect(approvalBlock(asked({ submittedBy: "alice" }, terms), "alice", 5)).toBeNull();
+    expect(approvalBlock(asked({ submittedBy: "alice" }, terms), { by: "alice" }, 5)).toBeNull();
   });
 
   test("is used once and expires", () => {
     const job = asked({}, { approval: { expiresMs: 1_000, bySubmitter: false } });
-    expect(approvalBlock(job, "alice", 1_000)).toBeNull();
+    expect(approvalBlock(job, { by: "alice" }, 1_000)).toBeNull();
     expect(approveJob(job, approver, present(job), at(1_001))).toEqual({ kind: "expired" });
     const approved = approveJob(job, approver, present(job), at(5));
-    expect(approved.kind === "approved" && approvalBlock(approved.job, "bob", 6)).toBe("not_waiting");
+    expect(approved.kind === "approved" && approvalBlock(approved.job, { by: "bob" }, 6)).toBe("not_waiting");
   });
 
   test("expires at the job's deadline at the latest", () => {

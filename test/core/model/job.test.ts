@@ -29,6 +29,7 @@ const WHOLE: Required<Job> = {
   error: { name: "E", message: "m" },
   history: [{ atMs: 1, event: "failed", attempt: 1 }],
   submittedBy: "key",
+  caller: { role: "submitter" },
   actorType: "human",
   packId: "p",
   traceparent: "00-x",

@@ -23,6 +23,7 @@ const WHOLE: Required<Run> = {
   labels: { l: "1" },
   lock: { holder: "p", fence: 1, waitedMs: 0, attempts: 1 },
   submittedBy: "key",
+  caller: { role: "submitter" },
   actorId: "a",
   traceparent: "00-x",
   priority: "batch",

@@ -1,5 +1,6 @@
 import type { JobPriority } from "../../../protocol/packet.ts";
 import { outOfRange } from "../../jobs/submission.ts";
+import type { Caller } from "../../model/caller.ts";
 import { nonFiniteIn } from "../../model/canonical.ts";
 import type { Payload } from "../../model/job.ts";
 import { isStepFailure, type Run, type StepOutput, type StepRun, type TimelineLine } from "../../model/run.ts";
@@ -15,6 +16,7 @@ export interface RunRequest {
   readonly labels: Readonly<Record<string, string>>;
   readonly priority: JobPriority | null;
   readonly submittedBy: string | null;
+  readonly caller?: Caller | undefined;
   readonly actorId: string | null;
   readonly traceparent: string | null;
   readonly parent: Run["parent"] | null;
@@ -34,7 +36,8 @@ export function openRun(
   context: { readonly nowMs: number; readonly deadlineMs: number },
 ): Run {
   const { nowMs } = context;
-  const { submittedBy, actorId, traceparent, parent, priority } = order;
+  const { submittedBy, caller, traceparent, parent, priority } = order;
+  const actorId = caller?.actorId ?? order.actorId;
   const deadlineMs = nowMs + (plan.timeoutMs ?? context.deadlineMs);
   const begun = { seq: 0, atMs: nowMs, event: "run_started" } as const;
   const run: Writable<Run> = {
@@ -59,6 +62,7 @@ export function openRun(
     lock: null,
   };
   if (submittedBy !== null) run.submittedBy = submittedBy;
+  if (caller !== undefined) run.caller = caller;
   if (actorId !== null) run.actorId = actorId;
   if (traceparent !== null) run.traceparent = traceparent;
   if (priority !== null) run.priority = priority;

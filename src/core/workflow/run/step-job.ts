@@ -7,7 +7,7 @@ import type { Writable } from "../../model/table.ts";
 import type { Start } from "./run-draft.ts";
 
 /**
- * The job of a step. It inherits tenant, submitter and trace of the run; reserved labels name its workflow, run and
+ * The job of a step. It inherits tenant, submitter, caller and trace of the run; reserved labels name its workflow, run and
  * step. Worker jobs are still checked by the safety kernel; the others are created in their waiting state.
  */
 export function stepJob(run: Run, start: Start, input: Payload, context: DecisionContext): Job {
@@ -31,12 +31,14 @@ export function stepJob(run: Run, start: Start, input: Payload, context: Decisio
       riskTags: meta.riskTags,
       requires: meta.requires,
       capability: meta.capability,
-      actorId: meta.actorId ?? run.actorId ?? null,
+      // The actor that the key of the run is bound to precedes that of the workflow.
+      actorId: run.caller?.actorId ?? meta.actorId ?? run.actorId ?? null,
       idempotencyKey: null,
       traceId: run.traceId,
-      actorType: meta.actorType,
+      actorType: run.caller?.actorType ?? meta.actorType,
       packId: meta.packId,
       submittedBy: run.submittedBy ?? null,
+      caller: run.caller,
       traceparent: run.traceparent ?? null,
     },
     { jobId: stepJobId(run.id, start.stepId, start.index), traceId: run.traceId },
