@@ -9,7 +9,7 @@ import { startNats, startRedis } from "../../servers/start.ts";
 import type { Program } from "../program.ts";
 import { Disk } from "./disk.ts";
 import { Service } from "./service.ts";
-import { clockStepMs, type Target } from "./target.ts";
+import { stepClock, type Target } from "./target.ts";
 import { cutNetwork, TcpProxy } from "./tcp-proxy.ts";
 
 /** A gateway and two control processes on NATS and Redis; each reaches the servers through proxies of its own. */
@@ -66,10 +66,7 @@ export async function clusterTarget(program: Program): Promise<Target> {
     },
     async clock_step(random) {
       const { name, service } = random.pick(members);
-      const stepMs = clockStepMs(random);
-      service.stepClock(stepMs);
-      await delay(random.between(500, 4_000));
-      return `${name} ${stepMs} ms`;
+      return `${name} ${await stepClock(service, random)}`;
     },
   };
   const onDisk: Target["faults"] = {

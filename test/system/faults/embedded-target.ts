@@ -6,7 +6,7 @@ import { freePort } from "../../servers/ports.ts";
 import type { Program } from "../program.ts";
 import { Disk } from "./disk.ts";
 import { Service } from "./service.ts";
-import { clockStepMs, type Target } from "./target.ts";
+import { stepClock, type Target } from "./target.ts";
 import { cutNetwork, TcpProxy } from "./tcp-proxy.ts";
 
 /** One embedded process with its data directory on a disk of its own. */
@@ -37,10 +37,7 @@ export async function embeddedTarget(program: Program): Promise<Target> {
       return cutNetwork([proxy], random);
     },
     async clock_step(random) {
-      const stepMs = clockStepMs(random);
-      service.stepClock(stepMs);
-      await delay(random.between(500, 4_000));
-      return `${stepMs} ms`;
+      return stepClock(service, random);
     },
     /** The damaged data is never used: it is replaced by the copy afterwards. */
     async bit_flip(random, load, history) {

@@ -18,10 +18,10 @@ export class Service {
     this.#start = () => program.up(argv, { ...SHORT_WAITS, ...env, ...clock });
   }
 
-  /** Starts it unless it runs. Rejects with its output if it exits before it is ready. */
-  async start(): Promise<void> {
+  /** Starts it unless it runs. Rejects with its output if it exits before it is ready. `offsetMs`: of its wall clock. */
+  async start(offsetMs = 0): Promise<void> {
     if (this.#running !== null && this.#exitCode === null) return;
-    this.stepClock(0);
+    this.stepClock(offsetMs);
     const started = this.#start();
     this.#exitCode = null;
     this.#running = started;

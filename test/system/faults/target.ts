@@ -1,7 +1,9 @@
+import { setTimeout as delay } from "node:timers/promises";
 import type { SeededRandom } from "../../../src/sim/random.ts";
 import type { Transport } from "../../../src/worlds/worker-sdk.ts";
 import type { History } from "./history.ts";
 import type { Load } from "./load.ts";
+import type { Service } from "./service.ts";
 
 /** A deployment that a fault campaign breaks. */
 export interface Target {
@@ -23,6 +25,17 @@ export interface Target {
 /** Returns details for the log. The campaign heals the target afterwards. */
 export type Fault = (random: SeededRandom, load: Load, history: History) => Promise<string>;
 
-/** Up to 20 hours, forwards and back: below the deadline of a job. */
-export const clockStepMs = (random: SeededRandom): number =>
-  Math.round(random.logarithmic(1_000, 20 * 3_600_000)) * random.pick([1, -1]);
+/**
+ * Sets the clock of a process that runs, or of one that is killed before and starts with it: up to 20 hours, forwards and
+ * back. That is below the deadline of a job, because the time between two processes counts as passed (decision 26).
+ */
+export async function stepClock(service: Service, random: SeededRandom): Promise<string> {
+  const stepMs = Math.round(random.logarithmic(1_000, 20 * 3_600_000)) * random.pick([1, -1]);
+  const isKilled = random.chance(0.5);
+  if (isKilled) {
+    await service.end("SIGKILL");
+    await service.start(stepMs);
+  } else service.stepClock(stepMs);
+  await delay(random.between(500, 4_000));
+  return `${stepMs} ms${isKilled ? ", killed before" : ""}`;
+}
