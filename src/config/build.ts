@@ -118,6 +118,7 @@ export function engineSettings(values: Values, sections: readonly SectionValue[]
     },
     limits: {
       inlineBytesMax: number("limits.inline_bytes_max"),
+      listInputBytesMax: number("limits.list_input_bytes_max"),
       polledTopicsMax: number("limits.polled_topics_max"),
       concurrentJobsMax: values["limits.max_concurrent_jobs"] === null ? null : number("limits.max_concurrent_jobs"),
       concurrentRunsMax: number("limits.max_concurrent_runs"),

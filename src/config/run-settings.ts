@@ -11,6 +11,13 @@ export const RUN_SETTINGS = [
     help: "Open workflow runs per tenant; starts above it are rejected with 429. For one tenant: `orgs.<id>.limits.max_concurrent_runs`.",
   },
   {
+    name: "limits.list_input_bytes_max",
+    type: count("bytes", 1_024, 16 * 1024 ** 3),
+    default: 32 * 1024 * 1024,
+    live: true,
+    help: "Size of the inputs of all items of one `for_each` step; a step above it fails with `TooLarge`.",
+  },
+  {
     name: "admission.strategy",
     type: { kind: "choice", choices: ["atomic", "polled"] },
     default: "atomic",

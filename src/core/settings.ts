@@ -35,6 +35,8 @@ export interface Settings {
   readonly retention: { readonly jobsMs: number; readonly runsMs: number; readonly idempotencyMs: number };
   readonly limits: {
     readonly inlineBytesMax: number;
+    /** Inputs of all items of one list step. */
+    readonly listInputBytesMax: number;
     /** Topics in the open long polls of one tenant, per gateway process. */
     readonly polledTopicsMax: number;
     /** Jobs of one tenant that may be with workers at once; null for no limit. */

@@ -127,6 +127,8 @@ export interface Fan {
   readonly count: number;
   /** Children created so far: those below this index. */
   readonly spawned: number;
+  /** The size of their inputs. */
+  readonly inputBytes?: number;
   readonly open: number;
   readonly succeeded: number;
   readonly failed: number;

@@ -89,11 +89,17 @@ class DecisionRound {
   /** Advances the run; returns the events that follow from it. */
   async turn(events: readonly RunEvent[]): Promise<readonly RunEvent[]> {
     const { limits, retention } = this.#engine.settings.current;
-    const { inlineBytesMax } = limits;
+    const { inlineBytesMax, listInputBytesMax } = limits;
     const startsMax = Math.max(0, CREATED_MAX - this.#created.size);
     const context = {
       nowMs: this.#engine.world.clock.now(),
-      limits: { inlineBytesMax, blobBytesMax: BLOB_BYTES_MAX, keptMs: retention.runsMs, startsMax },
+      limits: {
+        inlineBytesMax,
+        listInputBytesMax,
+        blobBytesMax: BLOB_BYTES_MAX,
+        keptMs: retention.runsMs,
+        startsMax,
+      },
     };
     const run = this.#run;
     for (const event of events) if (event.kind === "job_ended") this.#fresh.set(event.job.id, event.job);

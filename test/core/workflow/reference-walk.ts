@@ -265,7 +265,13 @@ const JOB_END: Readonly<Record<RefEnd, JobState>> = {
 
 const MOMENT = {
   nowMs: 1_000,
-  limits: { inlineBytesMax: 1_000_000, blobBytesMax: 1_000_000, startsMax: 256, keptMs: 1_000 },
+  limits: {
+    inlineBytesMax: 1_000_000,
+    blobBytesMax: 1_000_000,
+    listInputBytesMax: 1_000_000,
+    startsMax: 256,
+    keptMs: 1_000,
+  },
 };
 const LATE_MS = MOMENT.nowMs + PARALLEL_MS;
 const TURNS_MAX = 20;

@@ -79,7 +79,9 @@ export class Expressions {
 
   #expression(run: ParseResult, refs: Reads, expected: ResultType): CompiledExpression {
     const evaluatePart = (scope: Scope, room: OutputBudget): unknown => {
+      const before = room.bytes;
       const value = toJson(this.#run(run, scope), room);
+      if (refs.item) room.itemBytes += room.bytes - before;
       if (expected === "boolean" && typeof value !== "boolean") throw new Error("is not a boolean");
       if (expected === "list" && !Array.isArray(value)) throw new Error("is not a list");
       return value;

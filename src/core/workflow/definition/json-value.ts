@@ -6,16 +6,18 @@
  * 3. The size is bounded per template; repeated values count each time.
  */
 import { Duration, UnsignedInt } from "@marcbachmann/cel-js/evaluator";
+import type { OutputSize } from "./plan.ts";
 
 export const VALUE_LIMITS = { size: 8 * 1024 * 1024, depth: 64 } as const;
 
-/** Remaining output size; a value costs about its JSON length. */
-export class OutputBudget {
-  #left: number = VALUE_LIMITS.size;
+/** The output size so far; a value costs about its JSON length. */
+export class OutputBudget implements OutputSize {
+  bytes = 0;
+  itemBytes = 0;
 
   charge(size: number): void {
-    this.#left -= size;
-    if (this.#left < 0) throw new Error(`the result exceeds ${VALUE_LIMITS.size} characters of JSON`);
+    this.bytes += size;
+    if (this.bytes > VALUE_LIMITS.size) throw new Error(`the result exceeds ${VALUE_LIMITS.size} characters of JSON`);
   }
 }
 

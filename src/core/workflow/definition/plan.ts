@@ -113,6 +113,15 @@ export interface Template {
   readonly refs: Refs;
   render(scope: Scope): Evaluated;
   stepsOfLast?(): number;
+  /** The size of the last rendered value, counted while it was rendered. */
+  sizeOfLast?(): OutputSize;
+}
+
+/** About the length of the JSON text. */
+export interface OutputSize {
+  readonly bytes: number;
+  /** The part that expressions with `item` or `index` made; the rest is the same for all items. */
+  readonly itemBytes: number;
 }
 
 /** Plain JSON: no bigint, no undefined. */

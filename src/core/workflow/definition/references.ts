@@ -11,9 +11,11 @@ export const STEP_FIELDS = ["output", "state", "error"] as const;
 const RUN_FIELDS = ["id", "workflow_id", "tenant"] as const;
 const NAMES: ReadonlySet<string> = new Set(["input", "steps", "context", "run", "item", "index"]);
 
-/** `contextNames`: top-level names read below `context`; null means all of it. */
 export interface Reads extends Refs {
+  /** Top-level names read below `context`; null means all of it. */
   readonly contextNames: ReadonlySet<string | null>;
+  /** `item` or `index`. */
+  readonly item: boolean;
 }
 
 export type FoundReads =
@@ -23,7 +25,7 @@ export type FoundReads =
 export function readsOf(ast: ASTNode): FoundReads {
   const steps = new Set<string>();
   const contextNames = new Set<string | null>();
-  let input = false;
+  let [input, item] = [false, false];
   let why: string | null = null;
   const refuse = (problem: string) => {
     why ??= problem;
@@ -46,6 +48,7 @@ export function readsOf(ast: ASTNode): FoundReads {
       contextNames.add(null);
     } else {
       if (node.op === "id" && node.args === "input") input = true;
+      if (node.op === "id" && (node.args === "item" || node.args === "index")) item = true;
       const field = stepFieldOf(node);
       if (field !== null && !STEP_FIELDS.some((known) => known === field.name)) {
         const hint = suggestion(field.name, STEP_FIELDS) || "; a step has `output`, `state` and `error`";
@@ -56,7 +59,7 @@ export function readsOf(ast: ASTNode): FoundReads {
   };
   visit(ast);
   if (why !== null) return { kind: "bad", why };
-  return { kind: "ok", reads: { steps, input, context: contextNames.size > 0, contextNames } };
+  return { kind: "ok", reads: { steps, input, context: contextNames.size > 0, contextNames, item } };
 }
 
 export function mergeReads(all: readonly Reads[]): Reads {
@@ -65,6 +68,7 @@ export function mergeReads(all: readonly Reads[]): Reads {
     input: all.some(({ input }) => input),
     context: all.some(({ context }) => context),
     contextNames: new Set(all.flatMap(({ contextNames }) => [...contextNames])),
+    item: all.some(({ item }) => item),
   };
 }
 

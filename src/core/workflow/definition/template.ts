@@ -33,14 +33,17 @@ export function compileTemplate(expressions: Expressions, source: unknown, hasIt
   if (reader.problems.length > 0) return { kind: "bad", problems: reader.problems };
   const refs = mergeReads(reader.expressions.map((expression) => expression.refs));
   let steps = 0;
+  let size = new OutputBudget();
   const render = (scope: Scope) => {
     expressions.reset();
-    const rendered = tryEvaluate(() => part(scope, new OutputBudget()));
+    const budget = new OutputBudget();
+    const rendered = tryEvaluate(() => part(scope, budget));
     steps = expressions.steps;
+    size = budget;
     return rendered;
   };
   const constant = reader.expressions.length === 0 ? { value: part(NO_SCOPE, new OutputBudget()) } : null;
-  return { kind: "ok", template: { refs, render, constant, stepsOfLast: () => steps } };
+  return { kind: "ok", template: { refs, render, constant, stepsOfLast: () => steps, sizeOfLast: () => size } };
 }
 
 /** The expression of a string that is a single `${…}`, else null. */
@@ -126,11 +129,11 @@ function literal(value: unknown, size: number): Part {
 }
 
 function joined(parts: readonly (string | CompiledExpression)[]): Part {
+  const textLength = parts.reduce((sum, part) => sum + (typeof part === "string" ? part.length : 0), 0);
   return (scope, room) => {
+    room.charge(textLength);
     const texts = parts.map((part) => (typeof part === "string" ? part : textOf(part.evaluatePart(scope, room))));
-    const text = texts.join("");
-    room.charge(text.length);
-    return text;
+    return texts.join("");
   };
 }
 

@@ -1,7 +1,8 @@
 import type { Job } from "../../model/job.ts";
 import { type Fan, stepJobId } from "../../model/run.ts";
+import type { Writable } from "../../model/table.ts";
 import type { WireError } from "../../retry/intent.ts";
-import type { ForEach, PlanStep } from "../definition/plan.ts";
+import type { ForEach, OutputSize, PlanStep } from "../definition/plan.ts";
 import { bytesOf, type Draft, fault, tooLarge } from "./run-draft.ts";
 import { cancelStep, settleStep } from "./settle.ts";
 import { failStep, type Item, inlineResult, inputOf, isInline, outputFault, startOf } from "./start-step.ts";
@@ -13,6 +14,8 @@ import { failStep, type Item, inlineResult, inputOf, isInline, outputFault, star
  *    `max_parallel` open at once and `startsMax` per commit.
  * 2. The run keeps counts and a pointer to larger lists: the cost per child does not depend on their number (L45).
  * 3. Steps that need no time run inline, without children (`runInline`).
+ * 4. The size of the inputs of all children is bounded. A child whose input exceeds the limit, alone or with what the inputs
+ *    of the later children have in common with it, is not created, and the step fails.
  */
 export function startFan(draft: Draft, step: PlanStep, each: ForEach, cause: number | undefined): void {
   const items = each.items.evaluate(draft.scope(step, each.items.refs));
@@ -70,11 +73,18 @@ function spawnOne(draft: Draft, step: PlanStep, each: ForEach, fan: Fan): void {
   const index = fan.spawned;
   const items = draft.valueOf(fan.items, step.id);
   const child = { item: items.kind === "ok" ? (items.value as readonly unknown[])[index] : null, index };
-  const spawned = { ...fan, spawned: index + 1 };
   const input =
     items.kind === "ok"
       ? inputOf(draft, step, child)
       : ({ kind: "bad", name: items.error.name ?? "Error", problem: items.error.message } as const);
+  const size = input.kind === "ok" ? step.input?.sizeOfLast?.() : undefined;
+  const excess = size && inputExcess(draft, step, fan, size);
+  if (excess) {
+    setFan(draft, step, { ...fan, endsAs: "FAILED", error: excess });
+    return;
+  }
+  const spawned: Writable<Fan> = { ...fan, spawned: index + 1 };
+  if (size) spawned.inputBytes = (fan.inputBytes ?? 0) + size.bytes;
   const start = input.kind === "bad" ? null : startOf(draft, step, input.value, child);
   if (input.kind === "bad" || start === null || "problem" in start) {
     const { problem = "", name = "ExpressionFailed" } =
@@ -87,6 +97,18 @@ function spawnOne(draft: Draft, step: PlanStep, each: ForEach, fan: Fan): void {
   setFan(draft, step, { ...spawned, open: spawned.open + 1 });
   // Children share the step's deadline.
   draft.starts.push(fan.dueMs === undefined ? start : { ...start, timeoutMs: fan.dueMs - draft.nowMs });
+}
+
+/** `size`: of the next input. */
+function inputExcess({ limits }: Draft, step: PlanStep, fan: Fan, { bytes, itemBytes }: OutputSize): WireError | null {
+  const { inputBytes = 0, count, spawned } = fan;
+  const atLeast = inputBytes + bytes + (bytes - itemBytes) * (count - spawned - 1);
+  const max = limits.listInputBytesMax;
+  if (atLeast <= max) return null;
+  const problem =
+    `the inputs of the ${count} items of step \`${step.id}\` have at least ${atLeast} bytes; the limit is ${max} bytes ` +
+    "(`limits.list_input_bytes_max`); pass `item` instead of a value that all items share, or a pointer to that value";
+  return fault("TooLarge", problem);
 }
 
 /** Ends the step as TIMEOUT at its deadline. */

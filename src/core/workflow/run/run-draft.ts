@@ -239,6 +239,8 @@ export type LineFacts = {
 export interface Limits {
   readonly inlineBytesMax: number;
   readonly blobBytesMax: number;
+  /** Inputs of all children of one step. */
+  readonly listInputBytesMax: number;
   /** Children of `for_each` steps that this commit may still create. */
   readonly startsMax: number;
   /** Retention of ended runs. */
