@@ -37,6 +37,7 @@ import {
   serveSilentWorker,
   settingsOf,
   startFanOuts,
+  TOPIC,
   trackJob,
 } from "./scenario.ts";
 import { idealOf } from "./simulation.ts";
@@ -200,6 +201,9 @@ async function prepareLiveRuns(world: World, settings: Settings, params: LockBus
   const engine = openEngine(tracked(world), { current: settings });
   const stopWorker = await serveSilentWorker(engine);
   const control = await startControl(engine);
+  // The worker reports no result from which dispatch could learn its capacity.
+  const capacity = { id: "lab", transport: "bus", topics: [TOPIC], maxParallelJobs: count } as const;
+  engine.registry.record(capacity, world.clock.now());
   const [warmUpIds, runIds] = [await startFanOuts(engine, WARM_UP), await startFanOuts(engine, params)];
   await areDispatched;
   await control.stop();

@@ -185,7 +185,7 @@ export const jobIdOf = (messageId: string): string =>
 
 export const ORG = "default";
 const MESSAGE_PREFIX = "lab:";
-const TOPIC = "lab.work";
+export const TOPIC = "lab.work";
 const FAN_OUT = {
   id: "lab-fan",
   steps: { each: { topic: TOPIC, for_each: "${input.items}", max_parallel: 10_000, input: "${item}" } },
