@@ -16,7 +16,7 @@ const DECISIONS = [
 const INNER = [...DECISIONS, "core/settings", "protocol", "ports", "config"];
 
 export const LAYERS: Readonly<Record<string, readonly string[]>> = {
-  "core/model": ["core/model", "type core/retry", "type core/policy", "type protocol"],
+  "core/model": ["core/model", "type core/retry", "type core/policy", "type core/rollout", "type protocol"],
   "core/jobs": ["core/jobs", "core/model", "core/retry", "protocol", "type core/policy", "type core/settings"],
   "core/retry": ["core/retry"],
   "core/expression": ["core/expression", "core/model"],
@@ -27,7 +27,7 @@ export const LAYERS: Readonly<Record<string, readonly string[]>> = {
     "type core/settings",
   ],
   "core/evaluation": ["core/evaluation", "core/expression", "core/policy", "core/workflow"],
-  "core/rollout": ["core/rollout", "core/model", "core/retry"],
+  "core/rollout": ["core/rollout", "core/model", "core/retry", "type core/settings"],
   "core/settings": ["core/model", "core/retry"],
   protocol: ["protocol", "core/model", "core/retry", "type core/policy"],
   ports: ["ports", "core/model", "core/retry", "core/policy", "protocol", "type core/evaluation"],

@@ -1,0 +1,57 @@
+import { suggestion } from "../model/suggestion.ts";
+import { quote } from "../retry/duration.ts";
+import type { RolloutSubject } from "./subject.ts";
+
+/** A condition on the ratio of treatment to control, such as `run_lock_wait_p95<=1.2x`. */
+export interface Gate {
+  readonly metric: GateMetric;
+  readonly ratio: number;
+}
+
+/** Metrics and the only comparison that makes sense for each. */
+export const GATE_METRICS = {
+  lock_busy_retries: "<=",
+  run_lock_wait_p95: "<=",
+  job_result_latency_p95: "<=",
+  admission_wait_p95: "<=",
+  first_retry_success: ">=",
+  dead_letters: "<=",
+} as const;
+
+export type GateMetric = keyof typeof GATE_METRICS;
+
+const METRIC_NAMES = Object.keys(GATE_METRICS) as readonly GateMetric[];
+const RATIO = { min: 0.1, max: 10 } as const;
+const EXAMPLE = "run_lock_wait_p95<=1.2x";
+
+export const formatGate = ({ metric, ratio }: Gate): string =>
+  `${metric}${GATE_METRICS[metric]}${Number.isInteger(ratio) ? ratio.toFixed(1) : ratio}x`;
+
+export function defaultGates(subject: RolloutSubject): readonly Gate[] {
+  if (subject === "admission.polled.policy") return [{ metric: "admission_wait_p95", ratio: 1.2 }];
+  return [
+    { metric: "lock_busy_retries", ratio: 1 },
+    { metric: "run_lock_wait_p95", ratio: 1.2 },
+    { metric: "job_result_latency_p95", ratio: 1.1 },
+  ];
+}
+
+/** Errors name the column (from 1) of the mistake. */
+export function parseGate(text: string): Gate {
+  const [, name = ""] = /^([a-z0-9_]*)/.exec(text) ?? [];
+  const metric = METRIC_NAMES.find((known) => known === name);
+  if (metric === undefined) {
+    throw gateError(text, 1, `unknown metric ${quote(name)}${suggestion(name, METRIC_NAMES)}`);
+  }
+  const comparison = GATE_METRICS[metric];
+  if (!text.startsWith(comparison, name.length)) throw gateError(text, name.length + 1, `expected \`${comparison}\``);
+  const at = name.length + comparison.length;
+  const [, digits] = /^(\d{1,2}(?:\.\d{1,3})?)x$/.exec(text.slice(at)) ?? [];
+  if (digits === undefined) throw gateError(text, at + 1, "expected a ratio such as `1.2x`");
+  const ratio = Number(digits);
+  if (ratio >= RATIO.min && ratio <= RATIO.max) return { metric, ratio };
+  throw gateError(text, at + 1, `the ratio must be from ${RATIO.min}x to ${RATIO.max}x`);
+}
+
+const gateError = (text: string, column: number, why: string): Error =>
+  new Error(`gate ${quote(text)}, column ${column}: ${why}; an example is \`${EXAMPLE}\``);
