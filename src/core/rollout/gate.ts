@@ -16,6 +16,8 @@ export const GATE_METRICS = {
   admission_wait_p95: "<=",
   first_retry_success: ">=",
   dead_letters: "<=",
+  /** Observed job results and admissions. */
+  results: ">=",
 } as const;
 
 export type GateMetric = keyof typeof GATE_METRICS;
@@ -35,6 +37,13 @@ export function defaultGates(subject: RolloutSubject): readonly Gate[] {
     { metric: "job_result_latency_p95", ratio: 1.1 },
   ];
 }
+
+/**
+ * The gates of a rollout and, unless it has one of its own, a gate on the number of results: a treatment that delays work
+ * beyond the horizon has no slow observations and few retries.
+ */
+export const judgedGates = (gates: readonly Gate[]): readonly Gate[] =>
+  gates.some(({ metric }) => metric === "results") ? gates : [...gates, { metric: "results", ratio: 0.9 }];
 
 /** Errors name the column (from 1) of the mistake. */
 export function parseGate(text: string): Gate {

@@ -115,6 +115,8 @@ export interface EnrolledArm {
   readonly arm: Arm;
   /** Not every unit is measured (`measuredShare`). */
   readonly isMeasured: boolean;
+  /** The stage whose share decided the arm. */
+  readonly stage: number;
 }
 
 /** Measured units of a rollout by start time. Runs and jobs have separate lists, because they are separate tables. */
