@@ -142,7 +142,7 @@ export function engineSettings(values: Values, sections: readonly SectionValue[]
   };
 }
 
-function runSettings(values: Values): Pick<Settings, "admission" | "runLock" | "run"> {
+function runSettings(values: Values): Pick<Settings, "admission" | "runLock" | "contention" | "run"> {
   const policy = parsePolicy(String(values["admission.polled.policy"]));
   return {
     admission: {
@@ -160,6 +160,7 @@ function runSettings(values: Values): Pick<Settings, "admission" | "runLock" | "
       ttlMs: whole(values, "run_lock.ttl_ms"),
       coalesce: values["run_lock.coalesce"] === "true",
     },
+    contention: { record: values["contention.record"] === "on" },
     run: { deadlineMs: whole(values, "run.deadline_ms") },
   };
 }

@@ -81,6 +81,13 @@ export const RUN_SETTINGS = [
     help: "Whether concurrent results of one run in one process share one acquisition of the run lock.",
   },
   {
+    name: "contention.record",
+    type: { kind: "choice", choices: ["on", "off"] },
+    default: "on",
+    live: true,
+    help: "Whether each process records a bounded sample of its lock contention, kept for 24 hours without tenants and ids; `lab replay` and rollouts predict from it.",
+  },
+  {
     name: "run.deadline_ms",
     type: ms(1_000, 365 * DAY_MS),
     default: 7 * DAY_MS,

@@ -55,6 +55,8 @@ export interface Settings {
     /** Results of one run in one process share one lock acquisition. */
     readonly coalesce: boolean;
   };
+  /** Whether lock contention is recorded, for `lab replay` and rollouts. */
+  readonly contention: { readonly record: boolean };
   readonly run: {
     /** Default deadline of runs whose workflow has no `timeout_sec`. */
     readonly deadlineMs: number;

@@ -10,7 +10,7 @@ import { AdmissionLimiter } from "./intake/index.ts";
 import { JobCache } from "./job-cache.ts";
 import { LockStats } from "./lock-stats.ts";
 import { onDue } from "./maintenance/index.ts";
-import { EventFeed, RetryArrivals } from "./observe/index.ts";
+import { ContentionRecorder, EventFeed, RetryArrivals } from "./observe/index.ts";
 import {
   afterRunCommit,
   grantSlots,
@@ -38,6 +38,7 @@ export interface Engine {
   readonly throttle: FairnessThrottle;
   readonly lockStats: LockStats;
   readonly arrivals: RetryArrivals;
+  readonly contention: ContentionRecorder;
   readonly jobCache: JobCache;
   readonly registry: WorkerRegistry;
   readonly pools: Pools;
@@ -72,7 +73,7 @@ export type DispatchContext = Needs<
 
 /** What advancing a run uses. */
 export type RunContext = DispatchContext &
-  Needs<"audit" | "throttle" | "lockStats" | "planCache" | "runCache" | "runEffects">;
+  Needs<"audit" | "throttle" | "lockStats" | "contention" | "planCache" | "runCache" | "runEffects">;
 
 export function openEngine(world: World, settings: LiveSettings, kernel: LiveKernel = builtInKernel()): Engine {
   const tasks = new BackgroundTasks();
@@ -87,6 +88,7 @@ export function openEngine(world: World, settings: LiveSettings, kernel: LiveKer
     throttle: new FairnessThrottle(world.locks.isShared),
     lockStats: new LockStats(),
     arrivals: new RetryArrivals(),
+    contention: new ContentionRecorder({ world, settings, tasks }),
     jobCache: new JobCache(),
     registry: new WorkerRegistry(() => settings.current.worker.silentMs),
     pools: new Pools(),

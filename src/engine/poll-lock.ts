@@ -21,7 +21,7 @@ export type Polled =
   | { readonly kind: "busy"; readonly holder: string | null; readonly waitedMs: number; readonly attempts: number };
 
 export async function pollLock(
-  engine: Needs<"world" | "lockStats">,
+  engine: Needs<"world" | "lockStats" | "contention">,
   { key, org, ttlMs, maxWaitMs, policy, path }: Poll,
 ): Promise<Polled> {
   const { clock, locks, metrics, random, name } = engine.world;
@@ -34,6 +34,7 @@ export async function pollLock(
     const waitedMs = Math.max(clock.now() - fromMs, delayedMs);
     if (acquired.kind === "held") return { kind: "held", lease: acquired.lease, waitedMs, attempts };
     engine.lockStats.recordBusy(key, clock.now());
+    engine.contention.busy(key);
     delayMs = nextDelay(policy, attempts, () => random.next(), delayMs);
     // The last delay is not shortened to fit: shortened delays would align the contenders again.
     if (waitedMs + delayMs > maxWaitMs) return { kind: "busy", holder: acquired.holder, waitedMs, attempts };

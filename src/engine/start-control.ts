@@ -29,6 +29,7 @@ export async function startControl(engine: Engine): Promise<Control> {
     duties: () => sweeper.duties(),
     async stop() {
       await Promise.all([...stops.map((stop) => stop()), sweeper.stop()]);
+      await engine.contention.flush();
       await engine.tasks.close();
       await engine.events.stop();
     },

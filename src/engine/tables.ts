@@ -1,3 +1,4 @@
+import { CONTENTION } from "../core/contention/acquisition.ts";
 import { RESERVATIONS } from "../core/jobs/idempotency.ts";
 import { API_KEYS, ROOT_REVOCATIONS } from "../core/model/api-key.ts";
 import { AUDIT_HEADS, AUDIT_PAGES, AUDIT_PENDING } from "../core/model/audit.ts";
@@ -19,6 +20,7 @@ export const TABLES: readonly Table<never>[] = [
   AUDIT_PAGES,
   AUDIT_PENDING,
   BREAKERS,
+  CONTENTION,
   DEAD_LETTERS,
   FAIL_OPENS,
   JOBS,

@@ -36,18 +36,21 @@ export interface LockWait {
 }
 
 export async function withLock<T>(
-  engine: Needs<"world" | "settings" | "tasks" | "lockStats">,
+  engine: Needs<"world" | "settings" | "tasks" | "lockStats" | "contention">,
   request: LockOptions,
   work: (lease: LockLease, taken: LockWait) => Promise<T>,
 ): Promise<T> {
-  const { locks, name } = engine.world;
+  const { locks, name, clock } = engine.world;
   const { key, org, ttlMs, waitMs, path, poll } = request;
+  const askedMs = clock.now();
   const acquired = poll
     ? await pollLock(engine, { key, org, ttlMs, maxWaitMs: waitMs, policy: poll, path })
     : asPolled(await locks.acquire({ key, org, ttlMs, waitMs, owner: name }));
   if (acquired.kind === "busy") {
+    if (!poll && waitMs === 0) engine.contention.replied(clock.now() - askedMs);
+    engine.contention.busy(key);
     const { policy } = engine.settings.current.retry.lock_busy;
-    const attempt = engine.lockStats.recordBusy(request.key, engine.world.clock.now());
+    const attempt = engine.lockStats.recordBusy(request.key, clock.now());
     const delayMs = nextDelay(policy, attempt, () => engine.world.random.next());
     recordBusyRetry(engine.world, path, policy, delayMs);
     const what = path === "job" ? "job lock busy" : "run lock busy";
@@ -58,7 +61,9 @@ export async function withLock<T>(
     );
   }
   const { lease } = acquired;
-  const taken = totalLockWait(acquired, request.busyUsage?.() ?? [], engine.world.clock.now());
+  const acquiredMs = clock.now();
+  if (!poll && !lease.wasQueued) engine.contention.replied(acquiredMs - askedMs);
+  const taken = totalLockWait(acquired, request.busyUsage?.() ?? [], acquiredMs);
   recordAcquired(engine, request, taken);
   try {
     return await work(lease, taken);

@@ -31,6 +31,12 @@ export interface Bus {
    */
   readonly hasThirdPartyWorkers: boolean;
 
+  /**
+   * One timer releases all delayed naks of a consumer, and every nak restarts it with this delay: while naks arrive more
+   * often, none is redelivered. Absent: each delayed nak has its own timer.
+   */
+  readonly nakTimerMs?: number;
+
   publish(message: Message): Promise<void>;
   consume(subject: string, group: string, handler: Handler): Promise<Stop>;
 

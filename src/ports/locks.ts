@@ -49,6 +49,8 @@ export interface LockLease {
   readonly waitedMs: number;
   /** Attempts to take the lock: 1 if it was free or handed over. */
   readonly attempts: number;
+  /** The lock was in use at first, and another holder handed it over. */
+  readonly wasQueued: boolean;
   /** Aborts when the lease is lost, never after a release. */
   readonly signal: AbortSignal;
   /** Same as `signal.aborted`, without creating the signal. */

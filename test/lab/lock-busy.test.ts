@@ -124,9 +124,12 @@ test("rejects a history in which a lock has two holders", async () => {
       const acquired = await locks.acquire({ ...request, key });
       if (acquired.kind === "busy") return acquired;
       const { lease } = acquired;
-      const { token, fence, waitedMs, attempts, signal, isLost } = lease;
+      const { token, fence, waitedMs, attempts, wasQueued, signal, isLost } = lease;
       const release = () => lease.release();
-      return { kind: "held", lease: { key: request.key, token, fence, waitedMs, attempts, signal, isLost, release } };
+      return {
+        kind: "held",
+        lease: { key: request.key, token, fence, waitedMs, attempts, wasQueued, signal, isLost, release },
+      };
     },
   }));
   await expect(simulateRow(prepared, { ...DEFAULTS, settings, mutant })).rejects.toThrow("two_holders");

@@ -10,6 +10,7 @@ const DECISIONS = [
   "core/policy",
   "core/workflow",
   "core/rollout",
+  "core/contention",
   "core/expression",
   "core/evaluation",
 ];
@@ -28,6 +29,7 @@ export const LAYERS: Readonly<Record<string, readonly string[]>> = {
   ],
   "core/evaluation": ["core/evaluation", "core/expression", "core/policy", "core/workflow"],
   "core/rollout": ["core/rollout", "core/model", "core/retry", "type core/settings"],
+  "core/contention": ["core/contention", "core/model", "core/retry", "core/rollout", "protocol", "type core/settings"],
   "core/settings": ["core/model", "core/retry"],
   protocol: ["protocol", "core/model", "core/retry", "type core/policy"],
   ports: ["ports", "core/model", "core/retry", "core/policy", "protocol", "type core/evaluation"],

@@ -65,6 +65,7 @@ export interface Group {
 
 export class NatsBus implements Bus {
   readonly hasThirdPartyWorkers = true;
+  readonly nakTimerMs = NAK_TIMER_MS;
   readonly #link: NatsLink;
   readonly #manager: JetStreamManager;
   readonly #options: NatsBusOptions;
@@ -246,6 +247,8 @@ const GROUPS: readonly Group[] = [
   { subject: RESULT, group: ENGINE_GROUP },
 ];
 
+/** JetStream restarts the redelivery timer of a consumer with this delay at every nak. */
+const NAK_TIMER_MS = 10;
 const API_MS_MAX = 5_000;
 const TIMEOUT_MS = 5_000;
 const STREAM_BYTES_MAX = 1024 * 1024 * 1024;

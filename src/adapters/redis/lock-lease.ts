@@ -20,6 +20,7 @@ export class RedisLease implements LockLease {
   readonly fence: number;
   readonly waitedMs: number;
   readonly attempts: number;
+  readonly wasQueued: boolean;
   readonly #options: LeaseOptions;
   /** Created on first use: most leases end without one. */
   #abort: AbortController | null = null;
@@ -39,6 +40,7 @@ export class RedisLease implements LockLease {
     this.fence = options.fence;
     this.waitedMs = options.waitedMs;
     this.attempts = options.attempts;
+    this.wasQueued = options.wasQueued;
     this.#validUntilMs = options.validUntilMs;
     this.#next = options.next;
     this.#renewAfter(firstRenewalMs(options.ttlMs, options.isConfirmed));
@@ -145,6 +147,7 @@ export interface LeaseOptions extends Claim {
   readonly fence: number;
   readonly waitedMs: number;
   readonly attempts: number;
+  readonly wasQueued: boolean;
   /** On the clock of `monotonicMs`. */
   readonly validUntilMs: number;
   /** False for a lock that was handed over and not renewed yet. */

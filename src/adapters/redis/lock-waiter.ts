@@ -177,6 +177,7 @@ export class RedisWaiter implements Successor {
       fence,
       waitedMs: this.#waitedMs,
       attempts: this.#attempts,
+      wasQueued: this.#arrival !== "",
       validUntilMs,
       isConfirmed: isConfirmed,
       next,

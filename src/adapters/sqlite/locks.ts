@@ -30,7 +30,7 @@ export class EmbeddedLocks implements Locks {
     if (lock.holder !== null && this.#clock.now() >= lock.holder.expiresMs) this.#lose(lock, lock.holder);
     if (lock.holder !== null) return request.waitMs <= 0 ? busy(lock, 0) : this.#wait(lock, request);
     try {
-      return { kind: "held", lease: this.#grant(lock, request, 0) };
+      return { kind: "held", lease: this.#grant(lock, request, 0, false) };
     } catch (error) {
       this.#locks.delete(request.key);
       throw error;
@@ -84,7 +84,7 @@ export class EmbeddedLocks implements Locks {
         grant: () => {
           cancelTimeout();
           try {
-            resolve({ kind: "held", lease: this.#grant(lock, request, this.#clock.now() - sinceMs) });
+            resolve({ kind: "held", lease: this.#grant(lock, request, this.#clock.now() - sinceMs, true) });
           } catch (error) {
             reject(error);
           }
@@ -98,7 +98,7 @@ export class EmbeddedLocks implements Locks {
     });
   }
 
-  #grant(lock: Lock, request: LockRequest, waitedMs: number): LockLease {
+  #grant(lock: Lock, request: LockRequest, waitedMs: number, wasQueued: boolean): LockLease {
     const fence = this.#nextFence();
     const holder = new Holder(request.owner, fence, this.#clock.now() + request.ttlMs);
     lock.holder = holder;
@@ -109,6 +109,7 @@ export class EmbeddedLocks implements Locks {
       fence,
       waitedMs,
       attempts: 1,
+      wasQueued,
       get signal() {
         return holder.signal;
       },

@@ -10,7 +10,7 @@ import { checkSafety } from "../safety/index.ts";
 
 /** Handler of `sys.job.submit`: checks an announced job of the store, or admits a job submitted on the bus. */
 export async function handleSubmission(
-  engine: DispatchContext & Needs<"audit" | "lockStats">,
+  engine: DispatchContext & Needs<"audit" | "lockStats" | "contention">,
   packet: Packet,
 ): Promise<void> {
   const request = requestIn(packet);

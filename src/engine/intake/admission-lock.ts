@@ -16,16 +16,25 @@ export type AdmissionLockOutcome<T> =
   | { readonly kind: "unavailable"; readonly waitedMs: number };
 
 export async function withAdmissionLock<T>(
-  engine: Needs<"world" | "settings" | "tasks" | "lockStats">,
+  engine: Needs<"world" | "settings" | "tasks" | "lockStats" | "contention">,
   org: string,
   work: (lease: LockLease) => Promise<T>,
 ): Promise<AdmissionLockOutcome<T>> {
   const { policy, maxWaitMs, ttlMs } = engine.settings.current.admission.polled;
   const key = admissionLockOf(org);
   const polled = await pollLock(engine, { key, org, ttlMs, maxWaitMs, policy, path: PATH });
-  if (polled.kind === "busy") return { kind: "unavailable", waitedMs: polled.waitedMs };
-  noteTaken(engine, key, polled.attempts, polled.waitedMs);
-  return { kind: "passed", value: await underLease(engine, polled.lease, work) };
+  const { clock } = engine.world;
+  const grantedMs = clock.now();
+  const { attempts, waitedMs } = polled;
+  const event = { arrivedMs: grantedMs - waitedMs, attempts, hasJoined: false };
+  if (polled.kind === "busy") {
+    engine.contention.refused(key, PATH, event, grantedMs);
+    return { kind: "unavailable", waitedMs };
+  }
+  noteTaken(engine, key, attempts, waitedMs);
+  const value = await underLease(engine, polled.lease, work);
+  engine.contention.applied(key, PATH, [event], { grantedMs, doneMs: clock.now(), wasQueued: false });
+  return { kind: "passed", value };
 }
 
 export const admissionLockOf = (org: string): string => `cordum:wf:run:admission:${org}`;

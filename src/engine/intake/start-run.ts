@@ -114,7 +114,8 @@ export interface RunKeyUse {
 
 /** Admission by the configured strategy. Every start goes through here. */
 export async function admitRun(
-  engine: DispatchContext & Needs<"audit" | "lockStats" | "runCache" | "runEffects" | "admissionLimiter">,
+  engine: DispatchContext &
+    Needs<"audit" | "lockStats" | "contention" | "runCache" | "runEffects" | "admissionLimiter">,
   org: string,
   key: RunKeyUse | null,
   fresh: () => Promise<Fresh>,

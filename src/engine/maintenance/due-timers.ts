@@ -1,3 +1,4 @@
+import { CONTENTION } from "../../core/contention/acquisition.ts";
 import { expireApproval } from "../../core/jobs/approval.ts";
 import { expireJob, resumeJob } from "../../core/jobs/attempt.ts";
 import { RESERVATIONS } from "../../core/jobs/idempotency.ts";
@@ -74,7 +75,7 @@ function handler<T>(
 const expiring = <T>(table: Table<T>) => handler(table, (engine, found) => forget(engine, table, found));
 
 const EXPIRING: ReadonlySet<string> = new Set(
-  [RETRY_STATES, RESERVATIONS, RUN_RESERVATIONS, DEAD_LETTERS].map(({ name }) => name),
+  [RETRY_STATES, RESERVATIONS, RUN_RESERVATIONS, DEAD_LETTERS, CONTENTION].map(({ name }) => name),
 );
 
 const TIMER_HANDLERS: ReadonlyMap<string, TimerHandler> = new Map([
@@ -85,6 +86,7 @@ const TIMER_HANDLERS: ReadonlyMap<string, TimerHandler> = new Map([
   handler(RUNS, onRunDue),
   expiring(RUN_RESERVATIONS),
   expiring(DEAD_LETTERS),
+  expiring(CONTENTION),
   handler(FAIL_OPENS, onFailOpenDue),
   handler(WORKFLOW_HEADS, onWorkflowDue),
 ]);

@@ -1,4 +1,5 @@
 /** Explanations, dry runs, the live event feed and gauges. */
+export { type AppliedEvent, ContentionRecorder, readContention } from "./contention-recorder.ts";
 export { dryRerun } from "./dry-rerun.ts";
 export { type DryRun, type DryStep, dryRun } from "./dry-run.ts";
 export { EventFeed, type JobUpdate, type RunUpdate } from "./event-feed.ts";

@@ -11,7 +11,7 @@ export { removeRun } from "./remove-run.ts";
 export { RunCache } from "./run-cache.ts";
 export { RunInbox, type RunPath } from "./run-inbox.ts";
 export { type RunLimitReached, runCountsOf, runLimitOf } from "./run-limit.ts";
-export { BATCH_MAX, processRunQueue, runLockKey } from "./run-lock.ts";
+export { processRunQueue, runLockKey } from "./run-lock.ts";
 export { onRunDue, onStepJobDue } from "./run-timer.ts";
 export { grantSlots } from "./slot-waiters.ts";
 export { stopSubRun } from "./sub-run.ts";

@@ -4,6 +4,7 @@ import type { RetryUsage } from "../../core/retry/budget.ts";
 import type { RunEvent } from "../../core/workflow/run/advance.ts";
 import type { Guard, Put, Versioned } from "../../ports/store.ts";
 import type { Needs } from "../engine.ts";
+import type { AppliedEvent } from "../observe/index.ts";
 import { recordFirstRetry } from "../with-lock.ts";
 
 /**
@@ -23,17 +24,21 @@ export class RunInbox {
   }
 
   enqueue(key: RunKey, queued: QueuedRunEvent): Promise<RunEventOutcome> {
-    const { settings, tasks, throttle, world } = this.#engine;
+    const { settings, tasks, throttle, world, contention } = this.#engine;
     const shared = `${key.path} ${key.runId}`;
     const queue = settings.current.runLock.coalesce ? shared : this.#uniqueKey(shared);
-    throttle.begin(key.runId, world.clock.now());
+    const arrivedMs = world.clock.now();
+    throttle.begin(key.runId, arrivedMs);
+    const busy = queued.kind === "job" ? queued.busy : null;
+    if (busy?.count === 1) contention.returned(arrivedMs - busy.sinceMs - busy.lastDelayMs);
     const outcome = new Promise<RunEventOutcome>((resolve, reject) => {
-      if (this.#add(queue, { queued, resolve, reject })) tasks.track(this.#process(key, queue));
+      if (this.#add(queue, { queued, arrivedMs, hasJoined: this.#queues.has(queue), resolve, reject }))
+        tasks.track(this.#process(key, queue));
     });
     const end = (): void => throttle.end(key.runId, world.clock.now());
     void outcome.then(({ kind }) => {
       end();
-      if (kind === "done" && queued.kind === "job" && queued.busy?.count === 1) recordFirstRetry(world, key.path);
+      if (kind === "done" && busy?.count === 1) recordFirstRetry(world, key.path);
     }, end);
     return outcome;
   }
@@ -89,7 +94,7 @@ export class RunInbox {
   }
 }
 
-type InboxContext = Needs<"world" | "settings" | "tasks" | "throttle">;
+type InboxContext = Needs<"world" | "settings" | "tasks" | "throttle" | "contention">;
 
 export type QueuedRunEvent =
   /** A step's job ended; `found` is the record that the decision was based on. */
@@ -113,8 +118,10 @@ export interface RunKey {
 /** Results use the engine path, HTTP requests the gateway path. */
 export type RunPath = "engine" | "gateway";
 
-export interface PendingRunEvent {
+export interface PendingRunEvent extends Pick<AppliedEvent, "hasJoined"> {
   readonly queued: QueuedRunEvent;
+  /** Of this delivery; earlier ones are in `queued.busy`. */
+  readonly arrivedMs: number;
   readonly resolve: (outcome: RunEventOutcome) => void;
   readonly reject: (error: unknown) => void;
 }

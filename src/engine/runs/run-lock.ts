@@ -1,3 +1,4 @@
+import { ALONE, BATCH_MAX, ROUNDS_MAX } from "../../core/contention/lock-turn.ts";
 import { isRunFinal, RUNS, type Run } from "../../core/model/run.ts";
 import type { RetryUsage } from "../../core/retry/budget.ts";
 import { intentOf, retryAfter } from "../../core/retry/intent.ts";
@@ -5,6 +6,7 @@ import { nextDelay } from "../../core/retry/policies.ts";
 import type { Versioned } from "../../ports/store.ts";
 import type { Needs, RunContext } from "../engine.ts";
 import { awaitTurn } from "../fairness-throttle.ts";
+import type { AppliedEvent } from "../observe/index.ts";
 import { type LockOptions, recordAcquired, recordBusyRetry, totalLockWait, withLock } from "../with-lock.ts";
 import { advanceRun } from "./advance-run.ts";
 import type { PendingRunEvent, QueuedRunEvent, RunKey, RunPath } from "./run-inbox.ts";
@@ -86,7 +88,11 @@ async function commitLockFree(
     for (const { reject } of batch) reject(error);
   }
   if (hasMore === "locked") runInbox.putBack(queue, batch);
-  else recordAcquired(engine, { key, path, busyUsage: busyUsageOf(engine, path, queue) }, taken);
+  else {
+    recordAcquired(engine, { key, path, busyUsage: busyUsageOf(engine, path, queue) }, taken);
+    const turn = { grantedMs: fromMs, doneMs: world.clock.now(), wasQueued: false };
+    engine.contention.applied(key, path, firstAttempts(engine, batch), turn);
+  }
   throttle.charge(runId, batch.length, world.clock.now() - fromMs, world.clock.now());
   return hasMore === true ? !engine.tasks.isClosed : hasMore;
 }
@@ -99,6 +105,7 @@ function hold(engine: RunContext, { org, runId, path }: RunKey, queue: string, i
   const options: LockOptions = { key: runLockKey(runId), org, ttlMs, waitMs, path, poll, busyUsage };
   return withLock(engine, options, async (lease, taken) => {
     const { key, fence } = lease;
+    const acquiredMs = engine.world.clock.now();
     if (present !== null) await present(lease.waitedMs > 0);
     let hasMore = isGoingOn;
     const { throttle, world } = engine;
@@ -113,6 +120,10 @@ function hold(engine: RunContext, { org, runId, path }: RunKey, queue: string, i
       const batch = engine.runInbox.take(queue, throttle.isAlone(runId, fromMs) ? BATCH_MAX : PACED_BATCH_MAX);
       try {
         hasMore = (await advanceRun(engine, runId, batch, { key, fence, ...taken })) === true;
+        const isFirst = round === 0;
+        const turn = { grantedMs: isFirst ? acquiredMs : fromMs, doneMs: clock.now() };
+        const wasQueued = isFirst && lease.wasQueued;
+        engine.contention.applied(key, path, firstAttempts(engine, batch), { ...turn, wasQueued });
       } catch (error) {
         // The failure of a batch fails each of its events.
         for (const { reject } of batch) reject(error);
@@ -159,6 +170,16 @@ function usageOf(waiting: readonly PendingRunEvent[]): readonly RetryUsage[] {
   return waiting.flatMap(({ queued }) => (queued.kind === "job" && queued.busy ? [queued.busy] : []));
 }
 
+/** A redelivered event made its first attempt before its first failure, which came at the end of the wait in the queue. */
+function firstAttempts({ settings }: Needs<"settings">, batch: readonly PendingRunEvent[]): readonly AppliedEvent[] {
+  const { engineWaitMs } = settings.current.runLock;
+  return batch.map(({ queued, arrivedMs, hasJoined }) => {
+    const busy = queued.kind === "job" ? queued.busy : null;
+    if (busy === null) return { arrivedMs, attempts: 1, hasJoined };
+    return { arrivedMs: Math.min(arrivedMs, busy.sinceMs - engineWaitMs), attempts: 1 + busy.count, hasJoined };
+  });
+}
+
 /** Children in flight; their results will arrive soon. */
 function widthOf(run: Versioned<Run> | null): number {
   let width = 0;
@@ -166,12 +187,7 @@ function widthOf(run: Versioned<Run> | null): number {
   return width;
 }
 
-/** Events per commit: enough to share its cost, few enough to keep it short. */
-export const BATCH_MAX = 16;
-/** The same while other runs are active. */
+/** `BATCH_MAX` while other runs are active. */
 const PACED_BATCH_MAX = 4;
-/** Commits and time under one lock acquisition. */
-const ROUNDS_MAX = 64;
-const ALONE = { holdMs: 100, roundsMin: 1 };
-/** Shorter with pauses in between, because other holders wait; but at least a few batches. */
+/** `ALONE` while other runs are active: shorter with pauses in between, because other holders wait; but at least a few batches. */
 const WITH_OTHERS = { holdMs: 40, roundsMin: 3 };

@@ -25,7 +25,7 @@ import { askKernel, breakerRefusal } from "./circuit-breaker.ts";
  *    decision.
  */
 export async function checkSafety(
-  engine: DispatchContext & Needs<"audit" | "lockStats">,
+  engine: DispatchContext & Needs<"audit" | "lockStats" | "contention">,
   found: Versioned<Job>,
 ): Promise<void> {
   const { safety } = engine.world;

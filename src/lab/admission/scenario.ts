@@ -29,6 +29,8 @@ export function settingsOf({ policy, maxWaitMs }: Pick<Cell, "policy" | "maxWait
   const settings = settingsFrom({
     "limits.max_concurrent_runs": LIMIT,
     "admission.polled.max_wait_ms": maxWaitMs,
+    // Its commits would be part of the measurement.
+    "contention.record": "off",
     ...(policy === "atomic" ? { "admission.strategy": "atomic" } : polled),
   });
   return { ...settings, orgs: { [OTHER_ORG]: { limits: { concurrentRunsMax: 1_000_000 } } } };

@@ -58,6 +58,8 @@ const UNLIMITED = {
   "dispatch.window_max": LIMIT_MAX,
   "dispatch.deadline_ms": 24 * 3_600_000,
   "job.deadline_ms": 7 * 24 * 3_600_000,
+  // Its commits would be part of the measurement.
+  "contention.record": "off",
 } as const;
 
 const UNCAPPED = { "bus.max_deliver": 100_000, "retry.lock_busy.budget": "deadline" } as const;

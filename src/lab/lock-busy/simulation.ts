@@ -5,10 +5,11 @@
  * 2. A row fails when a lock has two holders, a result is applied twice or the broker drops a message.
  */
 
+import { BATCH_MAX } from "../../core/contention/lock-turn.ts";
 import type { Settings } from "../../core/settings.ts";
 import { completeLeased } from "../../engine/dispatch/index.ts";
 import type { Engine } from "../../engine/engine.ts";
-import { BATCH_MAX, runLockKey } from "../../engine/runs/index.ts";
+import { runLockKey } from "../../engine/runs/index.ts";
 import { problemResponse, toProblem } from "../../gateway/problem.ts";
 import { latency } from "../../sim/adapters/net.ts";
 import { type SimNet, simWorld } from "../../sim/adapters/world.ts";

@@ -19,6 +19,10 @@ export class SimBus implements Bus {
     this.#process = process;
   }
 
+  get nakTimerMs(): number {
+    return this.#net.faults.bus.nakLookMs ?? 0;
+  }
+
   publish(message: Message): Promise<void> {
     return call(this.#net, this.#process, "bus", () => this.#server.publish(message));
   }

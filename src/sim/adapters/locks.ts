@@ -179,7 +179,13 @@ class LockWaiter {
 
   #hold(fence: number, validUntilMs: number, isConfirmed: boolean): void {
     const settle = this.#end();
-    this.#lease = new SimLease(this.#claim, { fence, waitedMs: this.#waitedMs, validUntilMs, isConfirmed });
+    this.#lease = new SimLease(this.#claim, {
+      fence,
+      waitedMs: this.#waitedMs,
+      wasQueued: this.#queuedFence > 0,
+      validUntilMs,
+      isConfirmed,
+    });
     settle?.resolve({ kind: "held", lease: this.#lease });
   }
 
@@ -233,6 +239,7 @@ class SimLease implements LockLease {
   readonly fence: number;
   readonly waitedMs: number;
   readonly attempts = 1;
+  readonly wasQueued: boolean;
   readonly #claim: Claim;
   readonly #abort = new AbortController();
   #cancelRenewal: Cancel = noop;
@@ -245,6 +252,7 @@ class SimLease implements LockLease {
     this.token = claim.token;
     this.fence = grant.fence;
     this.waitedMs = grant.waitedMs;
+    this.wasQueued = grant.wasQueued;
     this.#renewAfter(firstRenewalMs(claim.ttlMs, grant.isConfirmed));
     this.#endAt(grant.validUntilMs);
   }
@@ -313,6 +321,7 @@ class SimLease implements LockLease {
 interface Grant {
   readonly fence: number;
   readonly waitedMs: number;
+  readonly wasQueued: boolean;
   readonly validUntilMs: number;
   /** False for a hand-over that is not renewed yet. */
   readonly isConfirmed: boolean;

@@ -40,9 +40,9 @@ export class LockChecker {
     if (!lease.signal.aborted) this.#checkAlone(lease.key, process.name);
     const own: HeldLock = { lease, process };
     held.add(own);
-    const { key, token, fence, waitedMs, attempts, signal } = lease;
+    const { key, token, fence, waitedMs, attempts, wasQueued, signal } = lease;
     return {
-      ...{ key, token, fence, waitedMs, attempts, signal },
+      ...{ key, token, fence, waitedMs, attempts, wasQueued, signal },
       get isLost() {
         return lease.isLost;
       },

@@ -134,5 +134,15 @@ function nextFence(net: SimNet, key: string): number {
 
 function fakeLease(key: string, fence: number): LockLease {
   const { signal } = new AbortController();
-  return { key, token: "", fence, waitedMs: 0, attempts: 1, signal, isLost: false, release: async () => true };
+  return {
+    key,
+    token: "",
+    fence,
+    waitedMs: 0,
+    attempts: 1,
+    wasQueued: false,
+    signal,
+    isLost: false,
+    release: async () => true,
+  };
 }
