@@ -1,7 +1,7 @@
 /** The process environment of a command: streams, environment variables and time. */
 import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
-import { terminalJson } from "../core/model/escape.ts";
+import { terminalJson } from "../core/model/json.ts";
 
 export interface Io {
   readonly env: Readonly<Record<string, string | undefined>>;

@@ -5,7 +5,7 @@
  * error names the next command.
  */
 import { Command, CommanderError, Option } from "commander";
-import { terminalJson } from "../core/model/escape.ts";
+import { terminalJson } from "../core/model/json.ts";
 import { addApproval } from "./commands/approval.ts";
 import { addAudit } from "./commands/audit.ts";
 import { addBackup } from "./commands/backup.ts";

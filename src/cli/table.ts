@@ -1,5 +1,5 @@
 /** Text output. Cells contain user input, so control characters are escaped before they reach a terminal. */
-import { escapeControls } from "../core/model/escape.ts";
+import { escapeControls } from "../core/model/json.ts";
 import type { Json } from "./client.ts";
 import { EXIT, type ExitCode } from "./exit.ts";
 import { type Io, printJson } from "./io.ts";

@@ -11,6 +11,7 @@ import { JobCache } from "./job-cache.ts";
 import { LockStats } from "./lock-stats.ts";
 import { onDue } from "./maintenance/index.ts";
 import { ContentionRecorder, EventFeed, RetryArrivals } from "./observe/index.ts";
+import { RolloutRegistry, type UnitSettings } from "./rollouts/index.ts";
 import {
   afterRunCommit,
   grantSlots,
@@ -27,7 +28,9 @@ import { Pools, WorkerRegistry } from "./workers/index.ts";
 /** The collaborators of one control-plane process, composed once. Handlers declare the ones they use with `Needs`. */
 export interface Engine {
   readonly world: World;
-  readonly settings: LiveSettings;
+  readonly settings: UnitSettings;
+  /** The rollouts in force; the source of `settings`. */
+  readonly rollouts: RolloutRegistry;
   readonly commit: Commit;
   /** Dispatches from the backlog of a topic. */
   readonly drain: (topic: string) => void;
@@ -60,6 +63,7 @@ export type Needs<K extends keyof Engine> = Pick<Engine, K>;
 export type DispatchContext = Needs<
   | "world"
   | "settings"
+  | "rollouts"
   | "commit"
   | "drain"
   | "tasks"
@@ -75,12 +79,15 @@ export type DispatchContext = Needs<
 export type RunContext = DispatchContext &
   Needs<"audit" | "throttle" | "lockStats" | "contention" | "planCache" | "runCache" | "runEffects">;
 
-export function openEngine(world: World, settings: LiveSettings, kernel: LiveKernel = builtInKernel()): Engine {
+export function openEngine(world: World, config: LiveSettings, kernel: LiveKernel = builtInKernel()): Engine {
+  const rollouts = new RolloutRegistry(config, world);
+  const settings: UnitSettings = rollouts;
   const tasks = new BackgroundTasks();
   const events = new EventFeed(world);
   return composeEngine({
     world,
     settings,
+    rollouts,
     kernel,
     tasks,
     events,

@@ -1,3 +1,4 @@
+import type { Arms } from "../core/model/arms.ts";
 import { nextDelay, type Policy } from "../core/retry/policies.ts";
 import type { LockLease } from "../ports/locks.ts";
 import type { Needs } from "./engine.ts";
@@ -14,6 +15,8 @@ export interface Poll {
   readonly policy: Policy;
   /** Metric label. */
   readonly path: string;
+  /** Of the unit that the lock is polled for. */
+  readonly arms?: Arms | undefined;
 }
 
 export type Polled =
@@ -21,8 +24,8 @@ export type Polled =
   | { readonly kind: "busy"; readonly holder: string | null; readonly waitedMs: number; readonly attempts: number };
 
 export async function pollLock(
-  engine: Needs<"world" | "lockStats" | "contention">,
-  { key, org, ttlMs, maxWaitMs, policy, path }: Poll,
+  engine: Needs<"world" | "settings" | "lockStats" | "contention">,
+  { key, org, ttlMs, maxWaitMs, policy, path, arms }: Poll,
 ): Promise<Polled> {
   const { clock, locks, metrics, random, name } = engine.world;
   const fromMs = clock.now();
@@ -38,8 +41,9 @@ export async function pollLock(
     delayMs = nextDelay(policy, attempts, () => random.next(), delayMs);
     // The last delay is not shortened to fit: shortened delays would align the contenders again.
     if (waitedMs + delayMs > maxWaitMs) return { kind: "busy", holder: acquired.holder, waitedMs, attempts };
-    metrics.add("cordum_lock_busy_retries_total", { path, policy: policy.kind });
-    metrics.observe("cordum_lock_busy_retry_delay_seconds", delayMs / 1_000, { path, policy: policy.kind });
+    const labels = engine.settings.labelled({ path, policy: policy.kind }, arms);
+    metrics.add("cordum_lock_busy_retries_total", labels);
+    metrics.observe("cordum_lock_busy_retry_delay_seconds", delayMs / 1_000, labels);
     await new Promise<void>((resolve) => clock.after(delayMs ?? 0, resolve));
     delayedMs += delayMs;
   }

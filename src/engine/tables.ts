@@ -12,6 +12,7 @@ import { POLICY_CHOICE, POLICY_RELEASES, POLICY_TEXTS } from "../core/model/poli
 import { RUN_RESERVATIONS, RUNS, TIMELINE } from "../core/model/run.ts";
 import type { Placement, Table } from "../core/model/table.ts";
 import { WORKFLOW_HEADS, WORKFLOW_VERSIONS } from "../core/model/workflow.ts";
+import { isRolloutRecord, ROLLOUTS } from "../core/rollout/rollout.ts";
 
 /** Every table. */
 export const TABLES: readonly Table<never>[] = [
@@ -32,6 +33,7 @@ export const TABLES: readonly Table<never>[] = [
   POOLS,
   RESERVATIONS,
   RETRY_STATES,
+  ROLLOUTS,
   ROOT_REVOCATIONS,
   RUN_RESERVATIONS,
   RUNS,
@@ -43,4 +45,7 @@ export const TABLES: readonly Table<never>[] = [
 /** The lists, queue, counters and due time of a stored record, by the name of its table. */
 export const PLACEMENTS: ReadonlyMap<string, (id: string, value: never) => Placement> = new Map(
   TABLES.map(({ name, placement }) => [name, (_id: string, value: never) => placement(value)] as const),
-).set(POOLS.name, (id, value) => (isKillId(id) ? KILLS.placement(value) : POOLS.placement(value)));
+).set(POOLS.name, (id, value) => {
+  if (isKillId(id)) return KILLS.placement(value);
+  return isRolloutRecord(id) ? ROLLOUTS.placement(value) : POOLS.placement(value);
+});

@@ -1,8 +1,8 @@
+import type { Arms } from "../core/model/arms.ts";
 import type { RetryUsage } from "../core/retry/budget.ts";
 import { retryAfter } from "../core/retry/intent.ts";
 import { nextDelay, type Policy } from "../core/retry/policies.ts";
 import type { Acquired, LockLease, LockRequest } from "../ports/locks.ts";
-import type { World } from "../ports/world.ts";
 import type { Needs } from "./engine.ts";
 import { type Polled, pollLock } from "./poll-lock.ts";
 
@@ -27,6 +27,8 @@ export interface LockOptions extends Omit<LockRequest, "owner"> {
    * process's own count is used.
    */
   readonly busyUsage?: (() => readonly RetryUsage[]) | null;
+  /** Of the unit that the lock is acquired for. */
+  readonly arms?: Arms | undefined;
 }
 
 /** Wait and attempts of one acquisition, including earlier retries. */
@@ -44,15 +46,15 @@ export async function withLock<T>(
   const { key, org, ttlMs, waitMs, path, poll } = request;
   const askedMs = clock.now();
   const acquired = poll
-    ? await pollLock(engine, { key, org, ttlMs, maxWaitMs: waitMs, policy: poll, path })
+    ? await pollLock(engine, { key, org, ttlMs, maxWaitMs: waitMs, policy: poll, path, arms: request.arms })
     : asPolled(await locks.acquire({ key, org, ttlMs, waitMs, owner: name }));
   if (acquired.kind === "busy") {
     if (!poll && waitMs === 0) engine.contention.replied(clock.now() - askedMs);
     engine.contention.busy(key);
-    const { policy } = engine.settings.current.retry.lock_busy;
+    const { policy } = engine.settings.for(request.arms).retry.lock_busy;
     const attempt = engine.lockStats.recordBusy(request.key, clock.now());
     const delayMs = nextDelay(policy, attempt, () => engine.world.random.next());
-    recordBusyRetry(engine.world, path, policy, delayMs);
+    recordBusyRetry(engine, path, policy, delayMs, request.arms);
     const what = path === "job" ? "job lock busy" : "run lock busy";
     throw retryAfter(
       new Error(`${what}: \`${request.key}\` is held by ${acquired.holder ?? "another process"}`),
@@ -89,24 +91,36 @@ export function totalLockWait(
 }
 
 export function recordAcquired(
-  engine: Needs<"world" | "lockStats">,
-  { key, path, busyUsage = null }: Pick<LockOptions, "key" | "path" | "busyUsage">,
+  engine: Needs<"world" | "settings" | "lockStats">,
+  { key, path, busyUsage = null, arms }: Pick<LockOptions, "key" | "path" | "busyUsage" | "arms">,
   { waitedMs, attempts }: LockWait,
 ): void {
   const { metrics } = engine.world;
   const busyTimes = engine.lockStats.recordAcquired(key);
-  if (busyUsage === null && busyTimes === 1) recordFirstRetry(engine.world, path);
-  metrics.observe("cordum_run_lock_wait_seconds", waitedMs / 1_000, { path });
-  metrics.observe("cordum_lock_attempts", attempts, { path });
+  if (busyUsage === null && busyTimes === 1) recordFirstRetry(engine, path, arms);
+  const labels = engine.settings.labelled({ path }, arms);
+  metrics.observe("cordum_run_lock_wait_seconds", waitedMs / 1_000, labels);
+  metrics.observe("cordum_lock_attempts", attempts, labels);
 }
 
 /** An event succeeded on its first retry after `lock_busy`. */
-export function recordFirstRetry({ metrics }: World, path: string): void {
-  metrics.add("cordum_lock_first_retry_success_total", { path });
+export function recordFirstRetry(
+  { world, settings }: Needs<"world" | "settings">,
+  path: string,
+  arms: Arms | undefined,
+): void {
+  world.metrics.add("cordum_lock_first_retry_success_total", settings.labelled({ path }, arms));
 }
 
-export function recordBusyRetry({ metrics }: World, path: string, policy: Policy, delayMs: number): void {
-  const labels = { path, policy: policy.kind };
+export function recordBusyRetry(
+  { world, settings }: Needs<"world" | "settings">,
+  path: string,
+  policy: Policy,
+  delayMs: number,
+  arms: Arms | undefined,
+): void {
+  const { metrics } = world;
+  const labels = settings.labelled({ path, policy: policy.kind }, arms);
   metrics.add("cordum_lock_busy_retries_total", labels);
   metrics.observe("cordum_lock_busy_retry_delay_seconds", delayMs / 1_000, labels);
 }

@@ -1,7 +1,7 @@
 /**
  * Metrics, declared in `METRICS`. Callers bound the values of labels. Adapters bound tenants and series: tenants beyond the
  * first 100 are recorded as `other`, and so are all labels of a metric beyond its first 1,000 series. Recording never
- * throws.
+ * throws. The label `arm` (`control` or `treatment`) is absent unless the work belongs to a unit of an active rollout.
  */
 export interface Metrics {
   add(name: CounterMetric, labels?: Labels, amount?: number): void;
@@ -31,15 +31,15 @@ export const METRICS = {
     labels: ["subject", "reason"],
     help: "Packets whose signature was missing or invalid, each once; refused where `cap.signatures` is `enforce`.",
   },
-  cordum_dead_letters_total: { type: "counter", labels: ["reason"], help: "Dead letters written." },
+  cordum_dead_letters_total: { type: "counter", labels: ["reason", "arm"], help: "Dead letters written." },
   cordum_lock_busy_retries_total: {
     type: "counter",
-    labels: ["path", "policy"],
+    labels: ["path", "policy", "arm"],
     help: "Retries because a lock was busy.",
   },
   cordum_lock_first_retry_success_total: {
     type: "counter",
-    labels: ["path"],
+    labels: ["path", "arm"],
     help: "Locks acquired by the first retry after being busy.",
   },
   cordum_scheduler_safety_unavailable_total: {
@@ -112,22 +112,22 @@ export const METRICS = {
   },
   cordum_lock_busy_retry_delay_seconds: {
     type: "histogram",
-    labels: ["path", "policy"],
+    labels: ["path", "policy", "arm"],
     help: "Delays of lock-busy retries.",
   },
   cordum_run_lock_wait_seconds: {
     type: "histogram",
-    labels: ["path"],
+    labels: ["path", "arm"],
     help: "Time from the first attempt to acquire a run lock until it is held, retries included.",
   },
   cordum_lock_attempts: {
     type: "histogram",
-    labels: ["path"],
+    labels: ["path", "arm"],
     help: "Attempts per lock acquisition, busy attempts included.",
   },
   cordum_job_result_latency_seconds: {
     type: "histogram",
-    labels: [],
+    labels: ["arm"],
     help: "Time from dispatch until the result is applied.",
   },
 } as const satisfies Record<string, MetricSpec>;

@@ -4,7 +4,7 @@ import { defaultSettings } from "../../../src/config/config.ts";
 import { decideSafety, newJob } from "../../../src/core/jobs/lifecycle.ts";
 import { checkSubmission, type Submission } from "../../../src/core/jobs/submission.ts";
 import { isFinal, JOBS, type Job } from "../../../src/core/model/job.ts";
-import { decisionContext } from "../../../src/engine/context.ts";
+import { decisionContext, NO_UNIT } from "../../../src/engine/context.ts";
 import { type Engine, openEngine } from "../../../src/engine/engine.ts";
 import { admitJob } from "../../../src/engine/intake/admit-job.ts";
 import { policyRequestOf } from "../../../src/engine/safety/check-job.ts";
@@ -139,7 +139,7 @@ export async function untilRedisIdle(redisUrl: string): Promise<void> {
 }
 
 function waitingJob(engine: Engine, input: Input): Job {
-  const context = decisionContext(engine);
+  const context = decisionContext(engine, NO_UNIT);
   const jobId = engine.world.random.id();
   const job = newJob(submissionOf(input), { jobId, traceId: jobId }, { kind: "inline", value: input }, context);
   const local = engine.world.safety.local;

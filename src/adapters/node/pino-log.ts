@@ -1,5 +1,5 @@
 import { pino } from "pino";
-import { escapeControls, escapeJson, terminalJson } from "../../core/model/escape.ts";
+import { escapeControls, escapeJson, terminalJson } from "../../core/model/json.ts";
 import { isSecretName, REDACTED, redactText } from "../../core/model/redact.ts";
 import type { Log, LogFields, LogLevel } from "../../ports/log.ts";
 

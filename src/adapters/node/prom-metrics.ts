@@ -3,7 +3,7 @@
  *
  * 1. Figures cover this process since its start. Lock figures cover the run lock only; admission and job locks have their
  *    own `path` on the metrics page.
- * 2. Unknown labels are ignored, missing labels are empty. Non-finite values and negative increments are ignored. Nothing
+ * 2. Unknown labels are ignored, missing labels are empty (`arm`: absent). Non-finite values and negative increments are ignored. Nothing
  *    here throws, although prom-client does.
  * 3. A family has at most `SERIES_MAX` series, and one more whose labels are all `other`, which receives everything
  *    beyond the limit. Sums over all series stay correct; the `other` series of a gauge shows the last value set.
@@ -129,21 +129,29 @@ class BoundedLabels {
     return this.#known.get(key) ?? this.#add(key, labels);
   }
 
+  #others(): Labels {
+    return Object.fromEntries(this.#names.filter((name) => name !== OPTIONAL).map((name) => [name, OTHER]));
+  }
+
   #add(key: string, labels: Labels): Labels {
     const bounded: Record<string, string> = {};
     for (const name of this.#names) {
       const value = labels[name] ?? "";
+      if (name === OPTIONAL && value === "") continue;
       bounded[name] = name === "tenant" ? this.#tenants.label(value) : value;
     }
     const series = keyOf(this.#names, bounded);
     if (!this.#series.has(series)) {
-      if (this.#series.size >= SERIES_MAX) return Object.fromEntries(this.#names.map((name) => [name, OTHER]));
+      if (this.#series.size >= SERIES_MAX) return this.#others();
       this.#series.add(series);
     }
     if (this.#known.size < SERIES_MAX) this.#known.set(key, bounded);
     return bounded;
   }
 }
+
+/** Left out of a series without a value, so that the series of a metric do not change while no rollout is active. */
+const OPTIONAL = "arm";
 
 /** The lengths make a key of several values unambiguous. */
 function keyOf(names: readonly string[], labels: Labels): string {

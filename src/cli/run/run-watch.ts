@@ -4,7 +4,7 @@
  * A terminal gets a picture that is redrawn in place, at most ten times a second. Other outputs get one line per change,
  * or one JSON document per change (NDJSON).
  */
-import { terminalJson } from "../../core/model/escape.ts";
+import { terminalJson } from "../../core/model/json.ts";
 import { type Client, type Json, retryWhileUnavailable } from "../client.ts";
 import type { ExitCode } from "../exit.ts";
 import type { Io } from "../io.ts";

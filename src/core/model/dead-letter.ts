@@ -1,6 +1,7 @@
 import type { DeadLetterReason } from "../retry/bus-action.ts";
 import type { WireError } from "../retry/intent.ts";
 import { EVERY_ORG } from "./api-key.ts";
+import { type Arms, budgetDeathsIn, budgetDeathsOf } from "./arms.ts";
 import type { HistoryLine, Job, Payload } from "./job.ts";
 import type { Placement, Table } from "./table.ts";
 
@@ -18,6 +19,9 @@ export interface DeadLetter {
   readonly error: WireError;
   readonly source: DeadLetterSource;
   readonly history: readonly HistoryLine[];
+  /** The arms of the run or job, and its id. */
+  readonly arms?: Arms;
+  readonly unit?: string;
 }
 
 export type DeadLetterSource =
@@ -44,12 +48,14 @@ export const DEAD_LETTERS: Table<DeadLetter> = {
   placement(deadLetter): Placement {
     const lists = [{ name: deadLettersOf(deadLetter.org), score: deadLetter.createdMs }];
     if (deadLetter.org !== EVERY_ORG) lists.push({ name: deadLettersOf(EVERY_ORG), score: deadLetter.createdMs });
-    return {
-      lists,
-      queue: null,
-      counters: [{ group: "dead_letters", name: deadLetter.org }],
-      dueMs: deadLetter.dueMs,
-    };
+    const counters = [{ group: "dead_letters", name: deadLetter.org }];
+    if (deadLetter.reason === "budget") {
+      for (const [id, { arm }] of Object.entries(deadLetter.arms ?? {})) {
+        lists.push({ name: budgetDeathsIn(id, arm), score: deadLetter.createdMs });
+        counters.push(budgetDeathsOf(id, arm));
+      }
+    }
+    return { lists, queue: null, counters, dueMs: deadLetter.dueMs };
   },
 };
 
@@ -69,5 +75,10 @@ export function deadLetterOf(job: Job): DeadLetter | null {
     error,
     source: { kind: "job", jobId: job.id, topic: job.topic, attempt: job.attempt, input: job.input },
     history: job.history,
+    ...armsOf(job),
   };
 }
+
+/** The fields of a dead letter that name the unit of the job: its run, or the job itself. */
+export const armsOf = ({ id, step, arms }: Job): Pick<DeadLetter, "arms" | "unit"> =>
+  arms === undefined ? {} : { arms, unit: step?.runId ?? id };

@@ -3,6 +3,7 @@ import type { ActorType, Decision } from "../policy/decision.ts";
 import type { RetryState } from "../retry/budget.ts";
 import type { WireError } from "../retry/intent.ts";
 import type { RetryClass } from "../retry/retry-classes.ts";
+import { type Arms, type Measures, unitLists } from "./arms.ts";
 import type { Caller } from "./caller.ts";
 import type { JobDetails, ResultDetails } from "./job-details.ts";
 import { clientJobId } from "./job-id.ts";
@@ -91,6 +92,10 @@ export interface Job {
   readonly details?: JobDetails;
   /** Optional fields of the last result. */
   readonly resultDetails?: ResultDetails;
+  /** Arms in the rollouts that were active when the unit (this job, or its run) was created. */
+  readonly arms?: Arms;
+  /** Only of a job without a run; the figures of a run's jobs are on the run. */
+  readonly measures?: Measures;
 }
 
 /** An approval request, bound to this job and policy snapshot. */
@@ -206,6 +211,7 @@ export const JOBS: Table<Job> = {
     // list.
     if (job.traceId !== job.id && !job.step && job.traceId !== clientJobId(job.org, job.id))
       lists.push({ name: jobsOfTrace(job.org, job.traceId), score });
+    if (job.arms !== undefined && !job.step) lists.push(...unitLists(job.arms, score));
     if (job.step?.index !== undefined) lists.push(...childLists(job.step, job.step.index, job.state));
     return {
       lists,
@@ -356,6 +362,8 @@ function copyOf(job: Job): Writable<Job> {
   if (job.step !== undefined) copy.step = job.step;
   if (job.details !== undefined) copy.details = job.details;
   if (job.resultDetails !== undefined) copy.resultDetails = job.resultDetails;
+  if (job.arms !== undefined) copy.arms = job.arms;
+  if (job.measures !== undefined) copy.measures = job.measures;
   return copy;
 }
 

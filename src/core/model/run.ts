@@ -1,4 +1,5 @@
 import type { WireError } from "../retry/intent.ts";
+import { type Arms, type Measures, unitLists } from "./arms.ts";
 import type { Caller } from "./caller.ts";
 import type { Payload } from "./job.ts";
 import type { CounterName, Placement, Table, Writable } from "./table.ts";
@@ -80,6 +81,9 @@ export interface Run {
   /** The id of the idempotency record; removed with the run. */
   readonly reservation?: string;
   readonly rerunOf?: RerunOf;
+  /** Arms in the rollouts that were active when the run was created. */
+  readonly arms?: Arms;
+  readonly measures?: Measures;
 }
 
 export interface RerunOf {
@@ -185,12 +189,14 @@ export const RUNS: Table<Run> = {
   name: "run",
   placement(run): Placement {
     const score = run.createdMs;
+    const lists = [
+      { name: runsOf(run.org), score },
+      { name: runsOf(run.org, run.state), score },
+      { name: runsOfWorkflow(run.org, run.workflowId), score },
+    ];
+    if (run.arms !== undefined) lists.push(...unitLists(run.arms, score));
     return {
-      lists: [
-        { name: runsOf(run.org), score },
-        { name: runsOf(run.org, run.state), score },
-        { name: runsOfWorkflow(run.org, run.workflowId), score },
-      ],
+      lists,
       queue: null,
       counters: isRunFinal(run.state) ? [] : [runsOpenOf(run.org)],
       dueMs: run.dueMs,
@@ -274,6 +280,8 @@ export function copyRun(run: Run): Writable<Run> {
   if (run.isParentTold !== undefined) copy.isParentTold = run.isParentTold;
   if (run.reservation !== undefined) copy.reservation = run.reservation;
   if (run.rerunOf !== undefined) copy.rerunOf = run.rerunOf;
+  if (run.arms !== undefined) copy.arms = run.arms;
+  if (run.measures !== undefined) copy.measures = run.measures;
   return copy;
 }
 

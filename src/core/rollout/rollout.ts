@@ -1,5 +1,5 @@
-import type { Placement, Table } from "../model/table.ts";
-import type { Arm } from "./arm.ts";
+import { POOLS, POOLS_LIST } from "../model/kill-switch.ts";
+import type { CounterName, Placement, Table } from "../model/table.ts";
 import type { Gate } from "./gate.ts";
 import type { RolloutSubject } from "./subject.ts";
 
@@ -27,6 +27,8 @@ export const ROLLOUT_MOVES = {
 export type RolloutState = keyof typeof ROLLOUT_MOVES;
 export const isRolloutActive = (state: RolloutState): boolean =>
   state === "running" || state === "paused" || state === "proved";
+/** Changes the behaviour of some units. */
+export const isRolloutInForce = (state: RolloutState): boolean => isRolloutActive(state) || state === "promoted";
 
 export interface Rollout {
   /** `R1`, `R2`, … */
@@ -42,6 +44,8 @@ export interface Rollout {
   readonly shares: readonly number[];
   /** Index into `shares`. */
   readonly stage: number;
+  /** Start of the current stage. */
+  readonly stagedMs: number;
   /** Share of the units that are measured, so that the cost of judging is bounded; in (0, 1]. */
   readonly measuredShare: number;
   /** Tenants that take part; empty: all. */
@@ -89,37 +93,32 @@ export interface RolloutPrediction {
   readonly treatment: PredictedFigures;
 }
 
+/**
+ * A rollout shares the table of pools and kill switches while it is in force (active or promoted), because every process
+ * polls these in one read.
+ */
 export const ROLLOUTS: Table<Rollout> = {
-  name: "rollout",
+  name: POOLS.name,
   placement: ({ subject, state, startedMs }): Placement => ({
     lists: [
       { name: ROLLOUTS_LIST, score: startedMs },
-      ...(isRolloutActive(state) || state === "promoted" ? [{ name: ROLLOUTS_IN_FORCE_LIST, score: startedMs }] : []),
+      ...(isRolloutInForce(state) ? [{ name: POOLS_LIST, score: startedMs }] : []),
     ],
     queue: null,
-    counters: isRolloutActive(state) ? [activeRolloutsOf(subject)] : [],
+    counters: isRolloutActive(state) ? [activeRolloutsOf(subject)] : state === "promoted" ? [PROMOTED] : [],
     dueMs: null,
   }),
 };
 
+/** Neither a valid pool name nor the id of a kill switch. */
+export const rolloutRecordId = (id: string): string => `${PREFIX}${id}`;
+export const isRolloutRecord = (recordId: string): boolean => recordId.startsWith(PREFIX);
+
 export const ROLLOUTS_LIST = "rollouts";
-/** Rollouts that change the behaviour of some units: active or promoted. Every process keeps a copy. */
-export const ROLLOUTS_IN_FORCE_LIST = "rollouts/in_force";
 /** At most 1: a guard of the commit that starts a rollout. */
-export const activeRolloutsOf = (subject: RolloutSubject) => ({ group: "rollouts", name: subject });
+export const activeRolloutsOf = (subject: RolloutSubject): CounterName => ({ group: "rollouts", name: subject });
+/** At most `PROMOTED_MAX`, so that the records in force fit into one read. */
+export const PROMOTED: CounterName = { group: "rollouts", name: "promoted" };
+export const PROMOTED_MAX = 50;
 
-/** Arms of a unit by rollout id, stored on the run or job when it is created. */
-export type Arms = Readonly<Record<string, EnrolledArm>>;
-
-export interface EnrolledArm {
-  readonly arm: Arm;
-  /** Not every unit is measured (`measuredShare`). */
-  readonly isMeasured: boolean;
-  /** The stage whose share decided the arm. */
-  readonly stage: number;
-}
-
-/** Measured units of a rollout by start time. Runs and jobs have separate lists, because they are separate tables. */
-export const unitsOf = (rolloutId: string): string => `rollout/${rolloutId}/units`;
-/** Dead letters by an exhausted budget, by arm. */
-export const budgetDeathsOf = (rolloutId: string, arm: Arm) => ({ group: `rollout/${rolloutId}/dead`, name: arm });
+const PREFIX = "rollout:";

@@ -1,7 +1,8 @@
 import { tenantClaimProblem } from "../../core/jobs/submission.ts";
 import { EVERY_ORG } from "../../core/model/api-key.ts";
-import { DEAD_LETTERS } from "../../core/model/dead-letter.ts";
-import { JOBS } from "../../core/model/job.ts";
+import type { Arms } from "../../core/model/arms.ts";
+import { armsOf, DEAD_LETTERS } from "../../core/model/dead-letter.ts";
+import { JOBS, type Job } from "../../core/model/job.ts";
 import { DEFAULT_ORG, wireJobId } from "../../core/model/job-id.ts";
 import { RETRY_STATES, type StoredRetryState } from "../../core/model/parked-message.ts";
 import { DEADLINE_MS_DEFAULT, type RetryState } from "../../core/retry/budget.ts";
@@ -15,7 +16,7 @@ import {
   type Settlement,
 } from "../../core/retry/bus-action.ts";
 import { classifyFailure, isStoreAway } from "../../core/retry/failure.ts";
-import { toWire, type WireError } from "../../core/retry/intent.ts";
+import { intentOf, toWire, type WireError } from "../../core/retry/intent.ts";
 import { nextDelay } from "../../core/retry/policies.ts";
 import type { RetryClass } from "../../core/retry/retry-classes.ts";
 import type { Content, Delivery, Handler } from "../../ports/bus.ts";
@@ -23,7 +24,7 @@ import { put, type Versioned } from "../../ports/store.ts";
 import { toBase64 } from "../../protocol/base64.ts";
 import { encodePacket } from "../../protocol/codec.ts";
 import type { Packet } from "../../protocol/packet.ts";
-import { decisionContext } from "../context.ts";
+import { decisionContext, NO_UNIT } from "../context.ts";
 import type { Needs } from "../engine.ts";
 import { originalId, parkMessage, redeliveryId } from "./park-message.ts";
 import { refusalMessage } from "./refusal-message.ts";
@@ -47,13 +48,15 @@ export interface MessageHandler {
   handle(packet: Packet, retryState: RetryState): Promise<void>;
 }
 
-type DeliveryContext = Needs<"world" | "settings" | "commit" | "arrivals">;
+type DeliveryContext = Needs<"world" | "settings" | "rollouts" | "commit" | "arrivals">;
 
 /** `about` of packets that concern a job. */
 export function retryKeyOf({ body }: Packet): string {
-  if (body.kind === "job_request") return `job/${wireJobId(body.tenantId || DEFAULT_ORG, body.jobId)}`;
-  return body.kind === "job_result" ? `job/${body.jobId}` : "";
+  if (body.kind === "job_request") return `${ABOUT_JOB}${wireJobId(body.tenantId || DEFAULT_ORG, body.jobId)}`;
+  return body.kind === "job_result" ? `${ABOUT_JOB}${body.jobId}` : "";
 }
+
+const ABOUT_JOB = "job/";
 
 export function deliverTo(engine: DeliveryContext, handler: MessageHandler): Handler {
   return async (delivery) => {
@@ -131,7 +134,8 @@ async function countFailure(
 ): Promise<DeliveryOutcome> {
   if (isStoreAway(error)) return uncounted(engine, delivery, "store_unavailable");
   try {
-    const { settings, nowMs, random } = decisionContext(engine);
+    const arms = isArmNeeded(engine, id, error) ? await armsAbout(engine, id) : undefined;
+    const { settings, nowMs, random } = decisionContext(engine, { arms });
     const stored = known ?? (await engine.world.store.load(RETRY_STATES, id));
     const before = stored?.value.patience ?? {};
     const { outcome, retryState } = classifyFailure(error, {
@@ -153,6 +157,16 @@ async function countFailure(
   }
 }
 
+/** Whether the arms of the job that a failed message is about decide its delay: an error with an intent states the delay. */
+function isArmNeeded({ rollouts }: DeliveryContext, id: string, error: unknown): boolean {
+  if (rollouts.active.length === 0 || !id.startsWith(ABOUT_JOB)) return false;
+  return intentOf(error).kind === "unclassified" && rollouts.active.some(({ subject }) => subject === "unclassified");
+}
+
+async function armsAbout({ world }: DeliveryContext, id: string): Promise<Arms | undefined> {
+  return (await world.store.load(JOBS, id.slice(ABOUT_JOB.length)))?.value.arms;
+}
+
 /** After a success the next failure starts with an empty retry state. */
 async function removeRetryState(engine: DeliveryContext, stored: Versioned<StoredRetryState>): Promise<void> {
   const { id } = stored;
@@ -165,7 +179,8 @@ async function removeRetryState(engine: DeliveryContext, stored: Versioned<Store
 
 /** A failure that could not be counted is retried by the policy of its class. */
 function uncounted(engine: DeliveryContext, delivery: Delivery, retryClass: RetryClass): DeliveryOutcome {
-  const { settings, random } = decisionContext(engine);
+  // Without a store the arms of the unit are not known.
+  const { settings, random } = decisionContext(engine, NO_UNIT);
   return {
     kind: "retryable",
     retryClass,
@@ -238,9 +253,10 @@ async function writeDeadLetter(
   const isVerbatim = content.kind === "packet" ? content.packet.origin !== undefined : content.kind === "refused";
   const id = `${subject}/${originalId(delivery.id)}`;
   try {
+    const { org, job } = await ownerOf(engine, content);
     const deadLetter = {
       id,
-      org: await orgOf(engine, content),
+      org,
       createdMs: nowMs,
       dueMs: nowMs + engine.settings.current.retention.jobsMs,
       reason,
@@ -254,6 +270,7 @@ async function writeDeadLetter(
         ...(isVerbatim ? { isVerbatim } : {}),
       } as const,
       history: [],
+      ...(job ? armsOf(job) : {}),
     };
     const message = await refusalMessage(engine, delivery, error);
     const committed = await engine.commit({
@@ -261,7 +278,9 @@ async function writeDeadLetter(
       puts: [put(DEAD_LETTERS, id, null, deadLetter)],
       ...(message ? { sends: [message] } : {}),
     });
-    if (committed.kind === "committed") engine.world.metrics.add("cordum_dead_letters_total", { reason });
+    if (committed.kind === "committed") {
+      engine.world.metrics.add("cordum_dead_letters_total", engine.settings.labelled({ reason }, job?.arms));
+    }
     return true;
   } catch (writeError) {
     engine.world.log.write("error", "dead_letter_write_failed", { id, error: String(writeError) });
@@ -269,17 +288,29 @@ async function writeDeadLetter(
   }
 }
 
-/** The tenant of a dead letter. Unreadable messages and unknown jobs belong to the operators: no tenant sees them. */
-async function orgOf({ world, settings }: DeliveryContext, content: Content): Promise<string> {
-  if (content.kind !== "packet") return EVERY_ORG;
+/**
+ * The tenant of a dead letter, and the job that its message is about. Unreadable messages and unknown jobs belong to the
+ * operators: no tenant sees them.
+ */
+async function ownerOf({ world, settings }: DeliveryContext, content: Content): Promise<Owner> {
+  if (content.kind !== "packet") return { org: EVERY_ORG, job: null };
   const { body } = content.packet;
-  if (body.kind !== "job_result" && body.kind !== "job_request") return EVERY_ORG;
-  if (body.kind === "job_result") return (await world.store.load(JOBS, body.jobId))?.value.org ?? EVERY_ORG;
+  if (body.kind !== "job_result" && body.kind !== "job_request") return { org: EVERY_ORG, job: null };
+  if (body.kind === "job_result") {
+    const job = (await world.store.load(JOBS, body.jobId))?.value ?? null;
+    return { org: job?.org ?? EVERY_ORG, job };
+  }
   // The tenant in a packet is the sender's claim: it counts only if the sender may submit for that tenant.
   const claimed = body.tenantId || DEFAULT_ORG;
   const found = await world.store.load(JOBS, wireJobId(claimed, body.jobId));
   const isAllowed = tenantClaimProblem(content.packet, claimed, settings.current) === null;
-  return isAllowed || found?.value.org === claimed ? claimed : EVERY_ORG;
+  const isOwn = found?.value.org === claimed;
+  return { org: isAllowed || isOwn ? claimed : EVERY_ORG, job: isOwn ? found.value : null };
+}
+
+interface Owner {
+  readonly org: string;
+  readonly job: Job | null;
 }
 
 const ACK: Settlement = { kind: "ack" };

@@ -57,12 +57,13 @@ function settleAccepted(
 ): Promise<"stale" | undefined> | "stale" | undefined {
   const next =
     accepted.kind === "accepted"
-      ? applyResult(found.value, result, accepted.output, decisionContext(engine))
-      : applyResult(found.value, refusal(result, accepted.why), null, decisionContext(engine));
+      ? applyResult(found.value, result, accepted.output, decisionContext(engine, found.value))
+      : applyResult(found.value, refusal(result, accepted.why), null, decisionContext(engine, found.value));
   if (!next) return unchanged;
   if (next.state === "SUCCEEDED" && found.value.dispatchedMs !== null) {
     const seconds = (next.updatedMs - found.value.dispatchedMs) / 1_000;
-    engine.world.metrics.observe("cordum_job_result_latency_seconds", Math.max(0, seconds));
+    const labels = engine.settings.labelled(NO_LABELS, found.value.arms);
+    engine.world.metrics.observe("cordum_job_result_latency_seconds", Math.max(0, seconds), labels);
     // Before the commit, which drains the backlog.
     recordSuccess(engine, found.value, result);
   }
@@ -72,6 +73,8 @@ function settleAccepted(
     return undefined;
   });
 }
+
+const NO_LABELS = {} as const;
 
 const refusal = (result: JobResult, message: string): JobResult => ({
   ...result,

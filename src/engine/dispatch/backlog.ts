@@ -108,7 +108,7 @@ export async function putBack(
 ): Promise<void> {
   const job = taken.value;
   if (limitOfGuard(guard, job) === "rule") {
-    const waiting = waitForRule(job, limitOfRule(job) ?? 0, decisionContext(engine));
+    const waiting = waitForRule(job, limitOfRule(job) ?? 0, decisionContext(engine, job));
     await engine.commit({ org: job.org, puts: [put(JOBS, taken.id, taken, waiting)] });
     return;
   }
@@ -171,7 +171,7 @@ async function failInput(engine: DispatchContext, sent: Versioned<Job>, message:
   engine.jobCache.recallSent(sent.id);
   const result = { jobId: sent.id, workerId: engine.world.name, status: "failed_fatal" } as const;
   const error = { name: "InputLost", message };
-  const next = applyResult(sent.value, { ...result, error }, null, decisionContext(engine));
+  const next = applyResult(sent.value, { ...result, error }, null, decisionContext(engine, sent.value));
   // Stale: the attempt was answered or timed out in the meantime.
   if (next) await settleJob(engine, sent, next);
 }
@@ -209,12 +209,13 @@ async function returnToBacklog(
   const job = sent.value;
   engine.jobCache.recallSent(job.id);
   // Stale: the attempt was answered or timed out in the meantime.
-  await engine.commit({ org: job.org, puts: [put(JOBS, job.id, sent, requeueJob(job, decisionContext(engine)))] });
+  await engine.commit({ org: job.org, puts: [put(JOBS, job.id, sent, requeueJob(job, decisionContext(engine, job)))] });
 }
 
 function pauseTopic(engine: DispatchContext, topic: string): void {
   const { clock, random } = engine.world;
   if (engine.jobCache.isIdle(topic, clock.now())) return;
+  // The pause is that of a topic, not of one unit: it is the same in both arms of a rollout.
   const policy = engine.settings.current.retry.no_worker.policy;
   const delayMs = nextDelay(policy, engine.jobCache.idleCount(topic) + 1, () => random.next());
   engine.jobCache.markIdle(topic, clock.now() + delayMs);

@@ -36,7 +36,7 @@ export function cancelOwnJob(engine: DispatchContext & Needs<"audit">, request: 
     const found = await loadTenantJob(engine, request);
     if (!found) return { kind: "not_found" };
     const job = found.value;
-    const next = cancelJob(job, request.by, request.why, decisionContext(engine));
+    const next = cancelJob(job, request.by, request.why, decisionContext(engine, job));
     if (!next) return { kind: "ended", state: job.state };
     const facts = { job: job.id, topic: job.topic, state: job.state, why: request.why };
     const line = auditPut(engine, { org: job.org, kind: "cancel", who: request.by, what: "cancelled", facts });

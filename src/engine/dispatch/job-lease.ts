@@ -42,7 +42,11 @@ export function extendLease(
       { id: job.value.workerId ?? "", transport: "http", org: holder.org },
       engine.world.clock.now(),
     );
-    const next = recordProgress(job.value, { ...report, workerId: job.value.workerId ?? "" }, decisionContext(engine));
+    const next = recordProgress(
+      job.value,
+      { ...report, workerId: job.value.workerId ?? "" },
+      decisionContext(engine, job.value),
+    );
     if (!next) return lost(job.value);
     const committed = await engine.commit({ org: next.org, puts: [put(JOBS, next.id, job, next)] });
     return committed.kind === "committed" ? { kind: "held", job: next } : "stale";
@@ -87,12 +91,16 @@ async function end(
 ): Promise<JobLeaseOutcome | "stale"> {
   const { id: jobId, attempt, workerId, dispatchedMs } = found.value;
   const result: JobResult = { jobId, attempt, workerId: workerId ?? "", ...outcome };
-  const next = applyResult(found.value, result, output, decisionContext(engine));
+  const next = applyResult(found.value, result, output, decisionContext(engine, found.value));
   if (!next) return lost(found.value);
   if (!(await settleJob(engine, found, next, [], { path: "gateway" }))) return "stale";
   if (next.state === "SUCCEEDED" && dispatchedMs !== null) {
     const seconds = Math.max(0, next.updatedMs - dispatchedMs) / 1_000;
-    engine.world.metrics.observe("cordum_job_result_latency_seconds", seconds);
+    engine.world.metrics.observe(
+      "cordum_job_result_latency_seconds",
+      seconds,
+      engine.settings.labelled(NO_LABELS, found.value.arms),
+    );
   }
   return { kind: "held", job: next };
 }
@@ -115,3 +123,5 @@ const lost = (job: Job): Extract<JobLeaseOutcome, { kind: "lost" }> => ({
   kind: "lost",
   why: `lease expired: the job is ${job.state}, attempt ${job.attempt}`,
 });
+
+const NO_LABELS = {} as const;

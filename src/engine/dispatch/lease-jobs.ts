@@ -176,7 +176,7 @@ async function leaseOne(
   request: LeaseRequest,
   taken: Versioned<Job>,
 ): Promise<Versioned<Job> | null> {
-  const job = leaseJob(taken.value, request.workerId, engine.world.random.id(), decisionContext(engine));
+  const job = leaseJob(taken.value, request.workerId, engine.world.random.id(), decisionContext(engine, taken.value));
   const puts = [put(JOBS, taken.id, taken, job)];
   const { current } = engine.settings;
   const guards = capacityGuards(job, current, current.dispatch.windowMax);
@@ -201,7 +201,7 @@ function blockIneligible(engine: Needs<"world" | "settings" | "registry">, job: 
   if (workers.some((worker) => servesTenant(worker, org) && hasCapabilities(worker.capabilities, requires)))
     return { kind: "stays" };
   engine.registry.rememberIneligible(topic, job);
-  return { kind: "waits", job: waitForWorker(job, noCapableWorker(requires), decisionContext(engine)) };
+  return { kind: "waits", job: waitForWorker(job, noCapableWorker(requires), decisionContext(engine, job)) };
 }
 
 /** Returns a leased job that did not reach the worker. Never throws: without it the lease expires. */
@@ -212,7 +212,10 @@ export async function releaseJob(
   try {
     const found = await engine.world.store.load(JOBS, id);
     if (found?.value.leaseId !== leaseId || found?.value.state !== "RUNNING") return;
-    await engine.commit({ org, puts: [put(JOBS, id, found, requeueJob(found.value, decisionContext(engine)))] });
+    await engine.commit({
+      org,
+      puts: [put(JOBS, id, found, requeueJob(found.value, decisionContext(engine, found.value)))],
+    });
   } catch (error) {
     engine.world.log.write("warn", "lease_release_failed", { job: id, error: String(error) });
   }

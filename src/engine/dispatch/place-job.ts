@@ -50,7 +50,7 @@ export async function placeJob(
             return commitUndispatched(
               engine,
               before,
-              waitForRule(job, limitOfRule(job) ?? 0, decisionContext(engine)),
+              waitForRule(job, limitOfRule(job) ?? 0, decisionContext(engine, job)),
               puts,
               guards,
               totals,

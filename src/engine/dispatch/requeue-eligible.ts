@@ -67,7 +67,7 @@ async function requeueJobById(engine: DispatchContext, id: string): Promise<void
   try {
     const found = await engine.world.store.load(JOBS, id);
     if (found?.value.state !== "RETRYING" || found.value.wait?.retryClass !== "no_worker") return;
-    await placeJob(engine, found, resumeJob(found.value, decisionContext(engine)));
+    await placeJob(engine, found, resumeJob(found.value, decisionContext(engine, found.value)));
   } catch (error) {
     engine.world.log.write("warn", "timer_deferred", { id, error: String(error) });
   }

@@ -45,7 +45,7 @@ export function dispatchBlock(
     case "wait":
       if (target.isForAll) return { kind: "stays" };
       engine.registry.rememberIneligible(job.topic, job);
-      return { kind: "waits", job: waitForWorker(job, target.why, decisionContext(engine)) };
+      return { kind: "waits", job: waitForWorker(job, target.why, decisionContext(engine, job)) };
     default:
       return target satisfies never;
   }
@@ -82,7 +82,7 @@ export function applyPoolSettings(engine: Needs<"settings" | "registry" | "pools
  * results count.
  */
 export function dispatched(engine: Needs<"world" | "settings" | "registry" | "pools">, job: Job): Job {
-  const context = decisionContext(engine);
+  const context = decisionContext(engine, job);
   if (!hasSenders(context.settings)) return dispatchJob(job, context);
   const target = targetOf(engine, job);
   return dispatchJob(job, context, target.kind === "direct" ? target.workerId : undefined);

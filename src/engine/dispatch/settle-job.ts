@@ -1,10 +1,11 @@
 import { DEAD_LETTERS, deadLetterOf } from "../../core/model/dead-letter.ts";
 import { backlogOf, isFinal, JOBS, type Job } from "../../core/model/job.ts";
 import type { RetryUsage } from "../../core/retry/budget.ts";
+import { observeUnit } from "../../core/rollout/unit-measures.ts";
 import { markSubRunLeft } from "../../core/workflow/run/step-job.ts";
 import { type Guard, type Put, put, type Versioned } from "../../ports/store.ts";
 import { decisionContext } from "../context.ts";
-import type { DispatchContext } from "../engine.ts";
+import type { DispatchContext, Needs } from "../engine.ts";
 import { failureMessage } from "../packets.ts";
 import type { RunPath } from "../runs/index.ts";
 
@@ -43,7 +44,8 @@ export async function settleJobAlone(
 ): Promise<boolean> {
   const deadLetter = deadLetterOf(next);
   const message = failureMessage(engine.world.name, next);
-  const puts = [...extraPuts, put(JOBS, found.id, found, markSubRunLeft(next, decisionContext(engine)))];
+  const settled = next.arms === undefined ? next : measured(engine, found.value, next);
+  const puts = [...extraPuts, put(JOBS, found.id, found, markSubRunLeft(settled, decisionContext(engine, next)))];
   const committed = await engine.commit({
     org: next.org,
     puts: deadLetter ? [...puts, put(DEAD_LETTERS, deadLetter.id, null, deadLetter)] : puts,
@@ -53,8 +55,19 @@ export async function settleJobAlone(
   });
   if (committed.kind !== "committed") return false;
   if (isFinal(next.state)) engine.world.metrics.add("cordum_jobs_total", { state: next.state });
-  if (deadLetter) engine.world.metrics.add("cordum_dead_letters_total", { reason: deadLetter.reason });
+  if (deadLetter) {
+    const labels = engine.settings.labelled({ reason: deadLetter.reason }, deadLetter.arms);
+    engine.world.metrics.add("cordum_dead_letters_total", labels);
+  }
   if ((committed.seen[0] ?? 0) > 0) engine.drain(next.topic);
   if (next.state === "RETRYING") engine.timers.arm({ id: found.id, version: found.version + 1, value: next });
   return true;
+}
+
+/** The result of a job without a run is measured on the job. */
+function measured({ world }: Needs<"world">, { dispatchedMs }: Job, next: Job): Job {
+  if (next.step || next.state !== "SUCCEEDED" || dispatchedMs === null) return next;
+  const nowMs = world.clock.now();
+  const measures = observeUnit(next.arms, next.measures, { kind: "result", latencyMs: nowMs - dispatchedMs }, nowMs);
+  return measures === undefined ? next : { ...next, measures };
 }

@@ -1,3 +1,4 @@
+import type { Arms } from "../../core/model/arms.ts";
 import type { LockLease } from "../../ports/locks.ts";
 import type { Needs } from "../engine.ts";
 import { pollLock } from "../poll-lock.ts";
@@ -15,14 +16,21 @@ export type AdmissionLockOutcome<T> =
   | { readonly kind: "passed"; readonly value: T }
   | { readonly kind: "unavailable"; readonly waitedMs: number };
 
+/** How a start got the lock. The run that it admits stores the arms of its tenant. */
+export interface Admission {
+  readonly waitedMs: number;
+  readonly arms: Arms | undefined;
+}
+
 export async function withAdmissionLock<T>(
-  engine: Needs<"world" | "settings" | "tasks" | "lockStats" | "contention">,
+  engine: Needs<"world" | "settings" | "rollouts" | "tasks" | "lockStats" | "contention">,
   org: string,
-  work: (lease: LockLease) => Promise<T>,
+  work: (lease: LockLease, admission: Admission) => Promise<T>,
 ): Promise<AdmissionLockOutcome<T>> {
-  const { policy, maxWaitMs, ttlMs } = engine.settings.current.admission.polled;
+  const arms = engine.rollouts.enrolOrg(org);
+  const { policy, maxWaitMs, ttlMs } = engine.settings.for(arms).admission.polled;
   const key = admissionLockOf(org);
-  const polled = await pollLock(engine, { key, org, ttlMs, maxWaitMs, policy, path: PATH });
+  const polled = await pollLock(engine, { key, org, ttlMs, maxWaitMs, policy, path: PATH, arms });
   const { clock } = engine.world;
   const grantedMs = clock.now();
   const { attempts, waitedMs } = polled;
@@ -31,8 +39,8 @@ export async function withAdmissionLock<T>(
     engine.contention.refused(key, PATH, event, grantedMs);
     return { kind: "unavailable", waitedMs };
   }
-  noteTaken(engine, key, attempts, waitedMs);
-  const value = await underLease(engine, polled.lease, work);
+  noteTaken(engine, key, attempts, waitedMs, arms);
+  const value = await underLease(engine, polled.lease, (lease) => work(lease, { waitedMs, arms }));
   engine.contention.applied(key, PATH, [event], { grantedMs, doneMs: clock.now(), wasQueued: false });
   return { kind: "passed", value };
 }
@@ -54,12 +62,19 @@ async function underLease<T>(
   }
 }
 
-function noteTaken(engine: Needs<"world" | "lockStats">, key: string, attempt: number, waitedMs: number): void {
+function noteTaken(
+  engine: Needs<"world" | "settings" | "lockStats">,
+  key: string,
+  attempt: number,
+  waitedMs: number,
+  arms: Arms | undefined,
+): void {
   const { metrics } = engine.world;
+  const labels = engine.settings.labelled({ path: PATH }, arms);
   engine.lockStats.recordAcquired(key);
-  if (attempt === 2) metrics.add("cordum_lock_first_retry_success_total", { path: PATH });
-  metrics.observe("cordum_run_lock_wait_seconds", waitedMs / 1_000, { path: PATH });
-  metrics.observe("cordum_lock_attempts", attempt, { path: PATH });
+  if (attempt === 2) metrics.add("cordum_lock_first_retry_success_total", labels);
+  metrics.observe("cordum_run_lock_wait_seconds", waitedMs / 1_000, labels);
+  metrics.observe("cordum_lock_attempts", attempt, labels);
 }
 
 const PATH = "admission";

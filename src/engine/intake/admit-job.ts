@@ -58,14 +58,17 @@ export async function admitJob(
 
 async function takeIn(engine: DispatchContext & Needs<"audit">, submission: Submission): Promise<Admitted> {
   const { random, safety } = engine.world;
-  const context = decisionContext(engine);
+  const nowMs = engine.world.clock.now();
   const { org } = submission;
   const clientId = submission.jobId ?? random.id();
   const isChosen = submission.jobId !== null && org !== DEFAULT_ORG;
   const jobId = isChosen ? await recordIdOf(engine, org, clientId) : wireJobId(org, clientId);
   const traceId = submission.traceId ?? clientId;
+  const arms = engine.rollouts.enrolJob(org, jobId, nowMs);
+  const context = decisionContext(engine, { arms }, nowMs);
   const input = await storeInput(engine, submission, jobId);
   const job = newJob(submission, { jobId, traceId }, input, context);
+  if (arms !== undefined) job.arms = arms;
   const reservation = reserve(engine, submission, jobId, traceId);
 
   if (safety.local) {

@@ -1,7 +1,8 @@
 import { createHash } from "node:crypto";
 import { canonical } from "../../core/jobs/idempotency.ts";
 import type { Caller } from "../../core/model/caller.ts";
-import { RUN_RESERVATIONS, RUNS, RUNS_GROUP, type RunState } from "../../core/model/run.ts";
+import { RUN_RESERVATIONS, RUNS, RUNS_GROUP, type Run, type RunState } from "../../core/model/run.ts";
+import { observeUnit } from "../../core/rollout/unit-measures.ts";
 import type { Plan } from "../../core/workflow/definition/plan.ts";
 import { inputProblems, openRun } from "../../core/workflow/run/open-run.ts";
 import { type Put, put } from "../../ports/store.ts";
@@ -9,7 +10,7 @@ import type { JobPriority } from "../../protocol/packet.ts";
 import type { DispatchContext, Needs, RunContext } from "../engine.ts";
 import { storeForRun, tooLargeText } from "../payloads.ts";
 import { createRun, planOf, type RunLimitReached, runLimitOf, versionToRun } from "../runs/index.ts";
-import { withAdmissionLock } from "./admission-lock.ts";
+import { type Admission, withAdmissionLock } from "./admission-lock.ts";
 
 /**
  * Admission of runs.
@@ -121,10 +122,11 @@ export async function admitRun(
   fresh: () => Promise<Fresh>,
   extraPuts: readonly Put[] = [],
 ): Promise<StartOutcome> {
-  const make = async (): Promise<StartOutcome> => {
+  const make = async (admission?: Admission): Promise<StartOutcome> => {
     const made = await fresh();
     if (made.kind !== "fresh") return made;
-    const run = key ? { ...made.run, reservation: reservationKey(org, key.key) } : made.run;
+    const admitted = admission?.arms === undefined ? made.run : withAdmission(made.run, admission);
+    const run = key ? { ...admitted, reservation: reservationKey(org, key.key) } : admitted;
     const created = await createRun(engine, made.plan, run, [
       ...(key ? [reservation(engine, org, key, run.id)] : []),
       ...extraPuts,
@@ -149,14 +151,20 @@ export async function admitRun(
   const refused = async (full: RunLimitReached): Promise<StartOutcome> =>
     (key && (await replayOf(engine, org, key))) ?? full;
   if (engine.settings.current.admission.strategy === "atomic") {
-    const passed = await engine.admissionLimiter.run(org, limit, make);
+    const passed = await engine.admissionLimiter.run(org, limit, () => make());
     return passed.kind === "refused_with_another" ? refused(passed.full) : passed;
   }
-  const gated = await withAdmissionLock(engine, org, async (): Promise<StartOutcome> => {
+  const gated = await withAdmissionLock(engine, org, async (_lease, admission): Promise<StartOutcome> => {
     const current = (await engine.world.store.counts(RUNS_GROUP, ORGS_MAX)).get(org) ?? 0;
-    return current < limit ? make() : refused({ kind: "full", current, limit });
+    return current < limit ? make(admission) : refused({ kind: "full", current, limit });
   });
   return gated.kind === "passed" ? gated.value : { kind: "gate_unavailable", waitedMs: gated.waitedMs };
+}
+
+/** The arms of the tenant and what its start measured. */
+function withAdmission(run: Run, { arms, waitedMs }: Admission): Run {
+  const measures = observeUnit(arms, undefined, { kind: "admitted", waitedMs }, run.createdMs);
+  return { ...run, ...(arms && { arms }), ...(measures && { measures }) };
 }
 
 /** Records the admission metrics. */

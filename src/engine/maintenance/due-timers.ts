@@ -97,10 +97,10 @@ async function onJobDue(engine: RunContext & Needs<"arrivals">, found: Versioned
   if (job.step && (await onStepJobDue(engine, found))) return;
   // Checked before the job's deadline: an expired approval is the more specific reason.
   if (job.state === "APPROVAL_REQUIRED" && job.approval && engine.world.clock.now() >= job.approval.expiresMs) {
-    await settleJob(engine, found, expireApproval(job, decisionContext(engine)));
+    await settleJob(engine, found, expireApproval(job, decisionContext(engine, job)));
     return;
   }
-  const passed = expireJob(job, decisionContext(engine));
+  const passed = expireJob(job, decisionContext(engine, job));
   if (passed) {
     const isSettled = await settleJob(engine, found, passed);
     if (isSettled) recordLoss(engine, job);
@@ -115,7 +115,7 @@ async function onJobDue(engine: RunContext & Needs<"arrivals">, found: Versioned
   } else if (job.state === "PENDING") {
     await checkSafety(engine, found);
   } else if (job.state === "RETRYING") {
-    await placeJob(engine, found, resumeJob(job, decisionContext(engine)));
+    await placeJob(engine, found, resumeJob(job, decisionContext(engine, job)));
   }
 }
 

@@ -99,7 +99,7 @@ async function retryJob(
     await stopSubRun(engine, found);
     return "stale";
   }
-  const redriven = redriveJob(found.value, by, decisionContext(engine));
+  const redriven = redriveJob(found.value, by, decisionContext(engine, found.value));
   if (!redriven) return { kind: "not_revivable", jobId, state: found.value.state };
   if (!(await keepInput(engine, redriven))) return { kind: "input_gone", jobId };
   const puts = [
@@ -108,7 +108,7 @@ async function retryJob(
   ];
   if (redriven.step) return rejoinRun(engine, { found, redriven, by, puts });
   if (safety.local) {
-    const checked = decideSafety(redriven, safety.local(policyRequestOf(redriven)), decisionContext(engine));
+    const checked = decideSafety(redriven, safety.local(policyRequestOf(redriven)), decisionContext(engine, redriven));
     const state = await placeJob(engine, found, checked, [...puts, auditPut(engine, decisionLine(checked))]);
     return state === "stale" ? "stale" : { kind: "revived", jobId, state };
   }

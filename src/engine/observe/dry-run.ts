@@ -6,7 +6,7 @@ import type { Decision } from "../../core/policy/decision.ts";
 import type { ActType, Plan, PlanStep, Scope } from "../../core/workflow/definition/plan.ts";
 import { inputProblems, openRun } from "../../core/workflow/run/open-run.ts";
 import { stepJob } from "../../core/workflow/run/step-job.ts";
-import { decisionContext } from "../context.ts";
+import { decisionContext, NO_UNIT } from "../context.ts";
 import type { Needs } from "../engine.ts";
 import { planOf, versionToRun } from "../runs/index.ts";
 import { askKernel, policyRequestOf } from "../safety/index.ts";
@@ -132,12 +132,12 @@ function inputOf(run: Run, step: PlanStep, input: unknown): DryInput {
 function jobOf(engine: Needs<"world" | "settings">, run: Run, step: PlanStep, topic: string, input: unknown): Job {
   const { meta, retry, timeoutMs } = step;
   const start = { stepId: step.id, index: null, kind: "worker", topic, input, meta, retry, timeoutMs } as const;
-  return stepJob(run, start, { kind: "inline", value: input }, decisionContext(engine));
+  return stepJob(run, start, { kind: "inline", value: input }, decisionContext(engine, NO_UNIT));
 }
 
 function runOf(engine: Needs<"world" | "settings">, plan: Plan, request: DryRunRequest, version: number): Run {
   const { org, input, by, caller, labels = {}, priority = null, actorId = null } = request;
-  const { nowMs, settings } = decisionContext(engine);
+  const { nowMs, settings } = decisionContext(engine, NO_UNIT);
   const order = {
     runId: "dry-run",
     org,

@@ -15,6 +15,7 @@ import { settleJobAlone } from "../dispatch/index.ts";
 import type { DispatchContext, Needs } from "../engine.ts";
 import { commitRun, type Ended } from "./commit-run.ts";
 import { decideRun, type RunDecision, STOPPED_MAX } from "./decide-run.ts";
+import { measureBatch } from "./measure-batch.ts";
 import type { PendingRunEvent } from "./run-inbox.ts";
 import { cachedPlan, planOf } from "./workflows.ts";
 
@@ -118,6 +119,7 @@ async function decideAndCommit(
   if (events.length === 0) events.push({ kind: "time" });
   const held = copyRun(before);
   held.lock = { holder: engine.world.name, fence, waitedMs, attempts };
+  if (before.arms !== undefined) measureBatch(engine, held, waiting);
   const decided = await decideRun(engine, plan, held, events, ids, tries);
   const committed = await commitRun(engine, { before: found, decided, ended, extraPuts, guards });
   switch (committed.kind) {
@@ -127,7 +129,7 @@ async function decideAndCommit(
       return { kind: "stale", id: committed.id };
     case "refused":
       if (own.includes(committed.guard))
-        return lock.isLockFree ? { kind: "stale", id } : Promise.reject(lostLock(engine, id));
+        return lock.isLockFree ? { kind: "stale", id } : Promise.reject(lostLock(engine, before));
       // The guard of a job that was decided under its own lock.
       return { kind: "stale", id: "id" in committed.guard ? committed.guard.id : "" };
     default:
@@ -192,7 +194,7 @@ async function abandon(
   };
   engine.runCache.forgetRun(id);
   const committed = await engine.commit({ org: run.org, puts: [put(RUNS, id, found, run)], guards });
-  if (committed.kind === "refused") throw lostLock(engine, id);
+  if (committed.kind === "refused") throw lostLock(engine, run);
   engine.runEffects.slotFreed(run.org);
   return { kind: "abandoned" };
 }
@@ -214,13 +216,13 @@ async function stopSubSteps(
       const puts = jobs.flatMap((job) => {
         const next =
           job.value.step?.kind === "subworkflow"
-            ? cancelJob(job.value, `run ${run.id}`, why, decisionContext(engine))
+            ? cancelJob(job.value, `run ${run.id}`, why, decisionContext(engine, job.value))
             : null;
-        return next ? [put(JOBS, job.id, job, markSubRunLeft(next, decisionContext(engine)))] : [];
+        return next ? [put(JOBS, job.id, job, markSubRunLeft(next, decisionContext(engine, next)))] : [];
       });
       if (puts.length === 0) break;
       const committed = await engine.commit({ org: run.org, puts, guards });
-      if (committed.kind === "refused") throw lostLock(engine, run.id);
+      if (committed.kind === "refused") throw lostLock(engine, run);
       if (committed.kind === "stale") return { kind: "stale", id: committed.id };
     }
   }
@@ -228,10 +230,10 @@ async function stopSubSteps(
 }
 
 /** The lock was acquired by another holder: this decision is discarded. */
-function lostLock(engine: Needs<"world" | "settings">, runId: string): Error {
-  const { policy } = engine.settings.current.retry.lock_busy;
+function lostLock(engine: Needs<"world" | "settings">, { id, arms }: Run): Error {
+  const { policy } = engine.settings.for(arms).retry.lock_busy;
   const delayMs = nextDelay(policy, 1, () => engine.world.random.next());
-  return retryAfter(new Error(`run lock lost: \`${runId}\``), delayMs, "lock_busy");
+  return retryAfter(new Error(`run lock lost: \`${id}\``), delayMs, "lock_busy");
 }
 
 /** A second event of the same job was decided on the same record: it must be decided again. */

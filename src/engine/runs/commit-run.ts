@@ -50,7 +50,7 @@ export async function commitRun(
 ): Promise<Committed> {
   const { before, decided, ended, guards } = change;
   const { run } = decided;
-  const context = decisionContext(engine);
+  const context = decisionContext(engine, run);
   const leave = ({ found, next }: Ended): Ended => ({ found, next: markSubRunLeft(next, context) });
   const stopped = decided.stopped.map(leave);
   const ends = ended.map(leave);
@@ -174,7 +174,7 @@ function roomFor(
 }
 
 function count(
-  engine: Needs<"world">,
+  engine: Needs<"world" | "settings">,
   ends: readonly Ended[],
   { created: made, stopped, run }: RunDecision,
   deadLetters: readonly DeadLetter[],
@@ -182,7 +182,9 @@ function count(
   const { metrics } = engine.world;
   for (const { next } of [...ends, ...stopped]) metrics.add("cordum_jobs_total", { state: next.state });
   for (const { state } of made) if (isFinal(state)) metrics.add("cordum_jobs_total", { state });
-  for (const { reason } of deadLetters) metrics.add("cordum_dead_letters_total", { reason });
+  for (const { reason, arms } of deadLetters) {
+    metrics.add("cordum_dead_letters_total", engine.settings.labelled({ reason }, arms));
+  }
   if (ends.length > 0) metrics.add("cordum_run_results_total", {}, ends.length);
   if (isRunFinal(run.state)) metrics.add("cordum_runs_total", { state: run.state });
 }

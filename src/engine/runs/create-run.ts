@@ -21,9 +21,10 @@ export type RunCreation =
 export async function createRun(
   engine: DispatchContext & Needs<"audit" | "runCache" | "runEffects">,
   plan: Plan,
-  fresh: Run,
+  opened: Run,
   extraPuts: readonly Put[],
 ): Promise<RunCreation> {
+  const fresh = enrolled(engine, opened);
   const decided = await decideRun(engine, plan, fresh, [{ kind: "time" }], new Set());
   const slot = slotGuard(engine.settings.current, fresh.org);
   const guards = fresh.parent === undefined ? [slot, noSlotWaitersGuard(fresh.org)] : [slot];
@@ -47,6 +48,12 @@ export async function createRun(
     default:
       return committed satisfies never;
   }
+}
+
+/** The run with its arms. Starts, reruns and sub-runs are units of their own. */
+function enrolled({ rollouts }: Needs<"rollouts">, run: Run): Run {
+  const arms = rollouts.enrolRun(run.org, run.id, run.createdMs);
+  return arms === undefined ? run : { ...run, arms: { ...run.arms, ...arms } };
 }
 
 /** Deletes the payloads of a run that was not created. */

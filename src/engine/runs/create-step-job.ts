@@ -27,7 +27,7 @@ export function createStepJob(engine: Needs<"world" | "settings">, run: Run, sta
 function withInput(engine: Needs<"world" | "settings">, run: Run, start: Start, input: Payload | TooLarge): Job {
   const { safety } = engine.world;
   // A delay counts from the start of its step, not from when its values were stored.
-  const context = decisionContext(engine, run.updatedMs);
+  const context = decisionContext(engine, run, run.updatedMs);
   if (input.kind === "too_large") {
     const message = tooLargeText("input", input);
     const job = stepJob(run, start, { kind: "inline", value: null }, context);
@@ -37,5 +37,5 @@ function withInput(engine: Needs<"world" | "settings">, run: Run, start: Start, 
   }
   const job = stepJob(run, start, input, context);
   if (start.kind !== "worker" || !safety.local) return job;
-  return decideSafety(job, safety.local(policyRequestOf(job)), decisionContext(engine));
+  return decideSafety(job, safety.local(policyRequestOf(job)), decisionContext(engine, job));
 }

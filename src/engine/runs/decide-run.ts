@@ -165,7 +165,7 @@ class DecisionRound {
   }
 
   #cancel(found: Versioned<Job>, why: string): boolean {
-    const next = cancelJob(found.value, `run ${this.#run.id}`, why, decisionContext(this.#engine));
+    const next = cancelJob(found.value, `run ${this.#run.id}`, why, decisionContext(this.#engine, found.value));
     if (next) this.#stopped.set(found.id, { found, next });
     return next !== null;
   }

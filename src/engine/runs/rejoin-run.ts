@@ -34,13 +34,14 @@ export function rejoinRun(
   const { org, id: jobId, step: ref } = redriven;
   const { ttlMs, gatewayWaitMs: waitMs, gatewayPoll: poll } = engine.settings.current.runLock;
   const runId = ref?.runId ?? "";
-  const options = { key: runLockKey(runId), org, ttlMs, waitMs, path: "gateway", poll };
+  const options = { key: runLockKey(runId), org, ttlMs, waitMs, path: "gateway", poll, arms: redriven.arms };
   return withLock(engine, options, async (lease, taken) => {
     const before = await engine.world.store.load(RUNS, runId);
     if (!before || !ref) return { kind: "run_went_on", jobId, why: "its run no longer exists" };
     const plan = await planOf(engine, org, before.value.workflowId, before.value.version);
     if (!plan) return { kind: "run_went_on", jobId, why: "the definition of its run no longer exists" };
-    const { nowMs, settings } = decisionContext(engine);
+    const context = decisionContext(engine, redriven);
+    const { nowMs, settings } = context;
     const rejoined = rejoin(plan, before.value, ref, by, { nowMs, deadlineMs: settings.run.deadlineMs });
     if (rejoined.kind === "refused") return { kind: "run_went_on", jobId, why: rejoined.why };
     const lock = { holder: engine.world.name, fence: lease.fence, ...taken };
@@ -50,7 +51,7 @@ export function rejoinRun(
     if (rejoined.isReopened) await keepLonger(engine, rejoined.run);
     const fence: Guard = { kind: "fence", table: RUNS.name, id: runId, fence: lease.fence };
     const slot = slotGuard(settings, org);
-    const job = redriveStepJob(redriven, plan.steps.get(ref.stepId)?.timeoutMs ?? null, decisionContext(engine));
+    const job = redriveStepJob(redriven, plan.steps.get(ref.stepId)?.timeoutMs ?? null, context);
     engine.runCache.forgetRun(runId);
     const committed = await commitRun(engine, {
       before,

@@ -1,3 +1,4 @@
+import type { Arms } from "../../core/model/arms.ts";
 import type { Job } from "../../core/model/job.ts";
 import type { Run } from "../../core/model/run.ts";
 import type { RetryUsage } from "../../core/retry/budget.ts";
@@ -24,9 +25,10 @@ export class RunInbox {
   }
 
   enqueue(key: RunKey, queued: QueuedRunEvent): Promise<RunEventOutcome> {
-    const { settings, tasks, throttle, world, contention } = this.#engine;
+    const { settings, tasks, throttle, world, contention, runCache } = this.#engine;
     const shared = `${key.path} ${key.runId}`;
-    const queue = settings.current.runLock.coalesce ? shared : this.#uniqueKey(shared);
+    const arms = armsIn(queued) ?? runCache.recallRun(key.runId)?.value.arms;
+    const queue = settings.for(arms).runLock.coalesce ? shared : this.#uniqueKey(shared);
     const arrivedMs = world.clock.now();
     throttle.begin(key.runId, arrivedMs);
     const busy = queued.kind === "job" ? queued.busy : null;
@@ -38,7 +40,7 @@ export class RunInbox {
     const end = (): void => throttle.end(key.runId, world.clock.now());
     void outcome.then(({ kind }) => {
       end();
-      if (kind === "done" && busy?.count === 1) recordFirstRetry(world, key.path);
+      if (kind === "done" && busy?.count === 1) recordFirstRetry(this.#engine, key.path, arms);
     }, end);
     return outcome;
   }
@@ -94,7 +96,7 @@ export class RunInbox {
   }
 }
 
-type InboxContext = Needs<"world" | "settings" | "tasks" | "throttle" | "contention">;
+type InboxContext = Needs<"world" | "settings" | "tasks" | "throttle" | "contention" | "runCache">;
 
 export type QueuedRunEvent =
   /** A step's job ended; `found` is the record that the decision was based on. */
@@ -117,6 +119,13 @@ export interface RunKey {
 
 /** Results use the engine path, HTTP requests the gateway path. */
 export type RunPath = "engine" | "gateway";
+
+/**
+ * The arms of the run that an event is about. They are needed before the run is loaded: a step's job has those of its run.
+ * Undefined for other events.
+ */
+export const armsIn = (queued: QueuedRunEvent): Arms | undefined =>
+  queued.kind === "job" ? queued.found.value.arms : undefined;
 
 export interface PendingRunEvent extends Pick<AppliedEvent, "hasJoined"> {
   readonly queued: QueuedRunEvent;

@@ -1,4 +1,5 @@
 import { ALONE, BATCH_MAX, ROUNDS_MAX } from "../../core/contention/lock-turn.ts";
+import type { Arms } from "../../core/model/arms.ts";
 import { isRunFinal, RUNS, type Run } from "../../core/model/run.ts";
 import type { RetryUsage } from "../../core/retry/budget.ts";
 import { intentOf, retryAfter } from "../../core/retry/intent.ts";
@@ -9,7 +10,7 @@ import { awaitTurn } from "../fairness-throttle.ts";
 import type { AppliedEvent } from "../observe/index.ts";
 import { type LockOptions, recordAcquired, recordBusyRetry, totalLockWait, withLock } from "../with-lock.ts";
 import { advanceRun } from "./advance-run.ts";
-import type { PendingRunEvent, QueuedRunEvent, RunKey, RunPath } from "./run-inbox.ts";
+import { armsIn, type PendingRunEvent, type QueuedRunEvent, type RunKey, type RunPath } from "./run-inbox.ts";
 
 /**
  * The run lock: every change of a run goes through `processRunQueue`.
@@ -56,10 +57,11 @@ function ownDelay(
 ): unknown {
   const intent = intentOf(error);
   if (intent.kind !== "retry" || intent.retryClass !== "lock_busy") return error;
-  const { policy } = engine.settings.current.retry.lock_busy;
+  const arms = armsIn(queued);
+  const { policy } = engine.settings.for(arms).retry.lock_busy;
   const tries = 1 + (queued.kind === "job" ? (queued.busy?.count ?? 0) : 0);
   const delayMs = queued.kind === "job" ? nextDelay(policy, tries, () => engine.world.random.next()) : intent.delayMs;
-  if (at > 0) recordBusyRetry(engine.world, path, policy, delayMs);
+  if (at > 0) recordBusyRetry(engine, path, policy, delayMs, arms);
   return queued.kind === "job" ? retryAfter(error, delayMs, "lock_busy") : error;
 }
 
@@ -74,7 +76,9 @@ async function commitLockFree(
 ): Promise<boolean | "locked"> {
   const { throttle, runInbox, runCache, world } = engine;
   const known = runCache.recallRun(runId);
-  if (!known || !runCache.isTrusted || !engine.settings.current.runLock.coalesce || widthOf(known) > 0) return "locked";
+  if (!known || !runCache.isTrusted || widthOf(known) > 0) return "locked";
+  const { arms } = known.value;
+  if (!engine.settings.for(arms).runLock.coalesce) return "locked";
   const key = runLockKey(runId);
   const fence = world.locks.reserveFence(key, org, known.value.lock?.fence ?? 0);
   if (fence === null) return "locked";
@@ -89,7 +93,7 @@ async function commitLockFree(
   }
   if (hasMore === "locked") runInbox.putBack(queue, batch);
   else {
-    recordAcquired(engine, { key, path, busyUsage: busyUsageOf(engine, path, queue) }, taken);
+    recordAcquired(engine, { key, path, busyUsage: busyUsageOf(engine, path, queue), arms }, taken);
     const turn = { grantedMs: fromMs, doneMs: world.clock.now(), wasQueued: false };
     engine.contention.applied(key, path, firstAttempts(engine, batch), turn);
   }
@@ -98,11 +102,12 @@ async function commitLockFree(
 }
 
 function hold(engine: RunContext, { org, runId, path }: RunKey, queue: string, isGoingOn: boolean): Promise<boolean> {
-  const { ttlMs, engineWaitMs, gatewayWaitMs, gatewayPoll } = engine.settings.current.runLock;
+  const arms = armsOf(engine, runId, queue);
+  const { ttlMs, engineWaitMs, gatewayWaitMs, gatewayPoll } = engine.settings.for(arms).runLock;
   const [waitMs, poll] = path === "engine" ? [engineWaitMs, null] : [gatewayWaitMs, gatewayPoll];
   const present = preload(engine, runId);
   const busyUsage = busyUsageOf(engine, path, queue);
-  const options: LockOptions = { key: runLockKey(runId), org, ttlMs, waitMs, path, poll, busyUsage };
+  const options: LockOptions = { key: runLockKey(runId), org, ttlMs, waitMs, path, poll, busyUsage, arms };
   return withLock(engine, options, async (lease, taken) => {
     const { key, fence } = lease;
     const acquiredMs = engine.world.clock.now();
@@ -157,6 +162,22 @@ function preload(engine: Needs<"world" | "runCache">, runId: string): ((isOld: b
   };
 }
 
+/**
+ * The arms of a run before it is loaded: those of a result that waits, or of the cached run. A run that this process has not
+ * seen, with only timer or gateway events waiting, is acquired with the settings of the control arm; its results are not.
+ */
+function armsOf(
+  { runInbox, runCache }: Needs<"runInbox" | "runCache">,
+  runId: string,
+  queue: string,
+): Arms | undefined {
+  for (const { queued } of runInbox.pending(queue)) {
+    const arms = armsIn(queued);
+    if (arms !== undefined) return arms;
+  }
+  return runCache.recallRun(runId)?.value.arms;
+}
+
 /** Results on the bus have counted failures; HTTP requests have none. */
 function busyUsageOf(
   { runInbox }: Needs<"runInbox">,
@@ -172,10 +193,10 @@ function usageOf(waiting: readonly PendingRunEvent[]): readonly RetryUsage[] {
 
 /** A redelivered event made its first attempt before its first failure, which came at the end of the wait in the queue. */
 function firstAttempts({ settings }: Needs<"settings">, batch: readonly PendingRunEvent[]): readonly AppliedEvent[] {
-  const { engineWaitMs } = settings.current.runLock;
   return batch.map(({ queued, arrivedMs, hasJoined }) => {
     const busy = queued.kind === "job" ? queued.busy : null;
     if (busy === null) return { arrivedMs, attempts: 1, hasJoined };
+    const { engineWaitMs } = settings.for(armsIn(queued)).runLock;
     return { arrivedMs: Math.min(arrivedMs, busy.sinceMs - engineWaitMs), attempts: 1 + busy.count, hasJoined };
   });
 }

@@ -29,7 +29,7 @@ export async function onStepJobDue(engine: RunContext & Needs<"arrivals">, found
   const job = found.value;
   const { step } = job;
   if (!step) return false;
-  const { nowMs } = decisionContext(engine);
+  const { nowMs } = decisionContext(engine, job);
   if (isFinal(job.state)) {
     if (step.isSubRunLeft) await stopSubRun(engine, found);
     else return keepWithRun(engine, found);
@@ -39,7 +39,7 @@ export async function onStepJobDue(engine: RunContext & Needs<"arrivals">, found
   if (step.kind === "delay" && job.state === "PENDING") {
     if (nowMs < job.dueMs) return true;
     const output = { kind: "inline", value: { until: new Date(job.dueMs).toISOString() } } as const;
-    await settleJob(engine, found, Object.assign(endJob(job, "SUCCEEDED", decisionContext(engine)), { output }));
+    await settleJob(engine, found, Object.assign(endJob(job, "SUCCEEDED", decisionContext(engine, job)), { output }));
     return true;
   }
   if (step.kind !== "subworkflow" || job.state === "RUNNING") return false;

@@ -20,7 +20,7 @@ export function resolveSlotDeadlock(engine: DispatchContext & Needs<"planCache">
       if (openRuns === null) return;
       const [newest] = (await engine.world.store.list(JOBS, { index: slotWaitsIn(org), limit: 1 })).items;
       if (!newest) return;
-      const next = refuseSlot(newest.value, openRuns, decisionContext(engine));
+      const next = refuseSlot(newest.value, openRuns, decisionContext(engine, newest.value));
       if (!(await settleJob(engine, newest, next))) return;
       if (!isFinal(next.state)) engine.timers.arm({ id: newest.id, version: newest.version + 1, value: next });
     }

@@ -32,7 +32,7 @@ export async function startSubRun(engine: RunContext, found: Versioned<Job>): Pr
   } catch (error) {
     // A step that cannot start must not block other waiting steps.
     if (found.value.wait?.forSlot) {
-      const later = waitToStart(found.value, "the sub-run could not be started", decisionContext(engine));
+      const later = waitToStart(found.value, "the sub-run could not be started", decisionContext(engine, found.value));
       await keepWaiting(engine, found, later).catch(() => undefined);
     }
     throw error;
@@ -46,7 +46,7 @@ async function startOnce(engine: RunContext, found: Versioned<Job>): Promise<Sub
   const parent = (await engine.world.store.load(RUNS, step.runId))?.value ?? null;
   if (parent?.state === "PAUSED" || parent?.state === "ENDING") {
     const why = `run ${parent.id} is ${parent.state.toLowerCase()}`;
-    await keepWaiting(engine, found, waitToStart(job, why, decisionContext(engine)));
+    await keepWaiting(engine, found, waitToStart(job, why, decisionContext(engine, job)));
     return "not_started";
   }
   const workflowId = step.workflowId ?? "";
@@ -59,7 +59,7 @@ async function startOnce(engine: RunContext, found: Versioned<Job>): Promise<Sub
     return "not_started";
   }
   const runId = engine.world.random.id();
-  const { nowMs, settings } = decisionContext(engine);
+  const { nowMs, settings } = decisionContext(engine, job);
   const untilMs = nowMs + (plan.timeoutMs ?? settings.run.deadlineMs) + 2 * settings.retention.runsMs;
   const kept = await storeForRun(engine, input, { owner: { org: job.org, kind: "run", id: runId }, untilMs });
   if (kept.kind === "too_large") {
@@ -89,7 +89,7 @@ async function startOnce(engine: RunContext, found: Versioned<Job>): Promise<Sub
   const created = await createRun(engine, plan, run, [put(JOBS, job.id, found, started)]);
   if (created.kind !== "full") return created.kind === "created" ? "started" : "not_started";
   const why = `${created.current} of ${created.limit} runs of \`${job.org}\` are open, including the parent`;
-  await keepWaiting(engine, found, waitForSlot(job, why, decisionContext(engine)));
+  await keepWaiting(engine, found, waitForSlot(job, why, decisionContext(engine, job)));
   resolveSlotDeadlock(engine, job.org);
   return "full";
 }
@@ -119,9 +119,13 @@ async function keepWaiting(engine: Needs<"commit" | "timers">, found: Versioned<
 
 async function failStep(engine: DispatchContext, found: Versioned<Job>, message: string): Promise<void> {
   const { value: job } = found;
-  const history = appendHistory(job, historyLine(job, "failed", message, decisionContext(engine).nowMs));
+  const history = appendHistory(job, historyLine(job, "failed", message, decisionContext(engine, job).nowMs));
   const error = { name: "SubworkflowRefused", message, retryNever: true } as const;
-  await settleJob(engine, found, Object.assign(endJob(job, "FAILED", decisionContext(engine)), { error, history }));
+  await settleJob(
+    engine,
+    found,
+    Object.assign(endJob(job, "FAILED", decisionContext(engine, job)), { error, history }),
+  );
 }
 
 /** Applies the end of a sub-run to the step that waits for it. */
@@ -134,7 +138,7 @@ export async function notifyParent(engine: DispatchContext, found: Versioned<Run
     // A step that waits for its next attempt has processed this end before.
     if (waits?.value.state !== "RUNNING" || waits.value.step?.subRunId !== run.id) break;
     const output = await copyOutput(engine, run, waits.value);
-    const next = applySubRun(waits.value, run, output, decisionContext(engine));
+    const next = applySubRun(waits.value, run, output, decisionContext(engine, waits.value));
     if (await settleJob(engine, waits, next)) break;
     if (tries === TRIES_MAX - 1) return;
   }

@@ -63,7 +63,7 @@ export function reject(
   return retryOnConflict(`job \`${request.jobId}\``, async () => {
     const found = await loadTenantJob(engine, request);
     if (!found) return { kind: "not_found" };
-    const next = rejectJob(found.value, request.by, request.why, decisionContext(engine));
+    const next = rejectJob(found.value, request.by, request.why, decisionContext(engine, found.value));
     if (!next) return { kind: "not_waiting", state: found.value.state };
     const line = noteOf(engine, found.value, request, "rejected", request.why);
     return (await settleJob(engine, found, next, [line], AT_GATEWAY))
@@ -79,14 +79,14 @@ async function tryApprove(
   const found = await loadTenantJob(engine, request);
   if (!found) return { kind: "not_found" };
   const job = found.value;
-  const objection = approvalBlock(job, request, decisionContext(engine).nowMs);
+  const objection = approvalBlock(job, request, decisionContext(engine, job).nowMs);
   if (objection !== null) return refuse(engine, found, objection);
   const mistake = job.approval && request.seen ? approvalMismatch(job.approval, request.seen) : null;
   if (mistake !== null) return { kind: "mistaken", why: mistake };
   const present = await presentOf(engine, job);
   if (present.kind !== "present") return present;
 
-  const answer = approveJob(job, request, present, decisionContext(engine));
+  const answer = approveJob(job, request, present, decisionContext(engine, job));
   switch (answer.kind) {
     case "approved": {
       const note = noteOf(engine, job, request, "approved", request.note);
@@ -100,7 +100,7 @@ async function tryApprove(
       return state === "stale" ? "stale" : { kind: "approved", state };
     }
     case "void": {
-      const next = decideSafety(answer.job, present.decision, decisionContext(engine));
+      const next = decideSafety(answer.job, present.decision, decisionContext(engine, answer.job));
       const lines = [noteOf(engine, job, request, "void", answer.why), auditPut(engine, decisionLine(next))];
       const state = await placeJob(engine, found, next, lines);
       return state === "stale" ? "stale" : { kind: "void", state, why: answer.why };
@@ -121,7 +121,13 @@ async function refuse(
 ): Promise<ApproveOutcome | "stale"> {
   switch (objection) {
     case "expired":
-      return (await settleJob(engine, found, expireApproval(found.value, decisionContext(engine)), [], AT_GATEWAY))
+      return (await settleJob(
+        engine,
+        found,
+        expireApproval(found.value, decisionContext(engine, found.value)),
+        [],
+        AT_GATEWAY,
+      ))
         ? { kind: "expired" }
         : "stale";
     case "own_job":

@@ -1,7 +1,7 @@
 import { withoutBypassLabels } from "../../core/jobs/bypass.ts";
 import { bypassSafety, decideSafety, waitForSafety } from "../../core/jobs/lifecycle.ts";
 import type { FailOpenGrant } from "../../core/model/fail-open.ts";
-import { JOBS, type Job, type Wait } from "../../core/model/job.ts";
+import { JOBS, type Job } from "../../core/model/job.ts";
 import type { Decision, PolicyRequest } from "../../core/policy/decision.ts";
 import { isSpreading } from "../../core/retry/policies.ts";
 import type { LockLease } from "../../ports/locks.ts";
@@ -42,7 +42,7 @@ export async function checkSafety(
     return;
   }
   const { lockTtlMs: ttlMs } = engine.settings.current.job;
-  const lock = { key: `cordum:scheduler:job:${found.id}`, org, ttlMs, waitMs: 0, path: "job" };
+  const lock = { key: `cordum:scheduler:job:${found.id}`, org, ttlMs, waitMs: 0, path: "job", arms: found.value.arms };
   await withLock(engine, lock, (lease) => check(engine, found, lease));
 }
 
@@ -50,7 +50,7 @@ async function check(engine: DispatchContext & Needs<"audit">, found: Versioned<
   const fence: Guard = { kind: "fence", table: JOBS.name, id: found.id, fence: lock.fence };
   const kept = keptVerdict(engine, found.value);
   // Paced under the lock, because a slow lock also delays checks together.
-  if (!kept && isSpread(engine, found.value.wait)) await engine.safety.checkPacer.pass(engine.world.clock);
+  if (!kept && isSpread(engine, found.value)) await engine.safety.checkPacer.pass(engine.world.clock);
   const checked = kept
     ? ({ kind: "decided", decision: kept } as const)
     : await askKernel(engine, policyRequestOf(found.value));
@@ -80,7 +80,7 @@ async function settleVerdict(
   engine.safety.keepVerdict(id, value.deadlineMs, decision);
   let now: Versioned<Job> | null = found;
   for (let tries = 0; tries < TRIES_MAX && now?.value.state === "PENDING"; tries++) {
-    const decided: Job = decideSafety(now.value, decision, decisionContext(engine));
+    const decided: Job = decideSafety(now.value, decision, decisionContext(engine, now.value));
     // Recorded in the tick of the commit, so that a crash leaves no decision without its audit entry.
     if (tries === 0) recordAudit(engine, decisionLine(decided));
     const placed = await placeJob(engine, now, decided, [], guards);
@@ -100,7 +100,7 @@ async function bypass(
 ): Promise<void> {
   const { metrics, log } = engine.world;
   metrics.add("cordum_scheduler_safety_unavailable_total");
-  const job = bypassSafety(found.value, lease, reason, decisionContext(engine));
+  const job = bypassSafety(found.value, lease, reason, decisionContext(engine, found.value));
   const facts = { job: job.id, topic: job.topic, lease: lease.id, approved_by: lease.by, reason };
   const line = auditPut(engine, { org: job.org, kind: "fail_open", who: "cordum", what: "bypassed", facts });
   const guards = [fence, failOpenGuard(lease.id)];
@@ -117,7 +117,7 @@ async function wait(
   guards: readonly Guard[],
 ): Promise<void> {
   engine.world.metrics.add("cordum_scheduler_safety_unavailable_total");
-  const waiting = waitForSafety(found.value, `safety unavailable: ${reason}`, decisionContext(engine));
+  const waiting = waitForSafety(found.value, `safety unavailable: ${reason}`, decisionContext(engine, found.value));
   const committed = await engine.commit({ org: waiting.org, puts: [put(JOBS, found.id, found, waiting)], guards });
   // Stale or refused: another process moved the job.
   if (committed.kind === "committed") engine.timers.arm({ id: found.id, version: found.version + 1, value: waiting });
@@ -129,8 +129,8 @@ async function leaseOf(engine: Needs<"safety">, job: Job): Promise<FailOpenGrant
 }
 
 /** Policies without jitter are not paced: the baseline keeps its waves. */
-function isSpread(engine: Needs<"settings">, wait: Wait | null): boolean {
-  return wait !== null && isSpreading(engine.settings.current.retry[wait.retryClass].policy);
+function isSpread(engine: Needs<"settings">, { wait, arms }: Job): boolean {
+  return wait !== null && isSpreading(engine.settings.for(arms).retry[wait.retryClass].policy);
 }
 
 function keptVerdict(engine: Needs<"safety">, job: Job): Decision | null {

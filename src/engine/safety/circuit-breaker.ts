@@ -14,7 +14,7 @@ import { put } from "../../ports/store.ts";
 import { auditPut } from "../audit/index.ts";
 import { broadcastChange } from "../change-broadcast.ts";
 import { retryOnConflict } from "../commit.ts";
-import { decisionContext } from "../context.ts";
+import { decisionContext, NO_UNIT } from "../context.ts";
 import type { Needs } from "../engine.ts";
 
 /**
@@ -197,7 +197,7 @@ function inBackground(engine: Needs<"world" | "tasks">, work: Promise<unknown>):
 }
 
 function breakerContext(engine: Needs<"world" | "settings">): BreakerContext {
-  const { nowMs, settings, random } = decisionContext(engine);
+  const { nowMs, settings, random } = decisionContext(engine, NO_UNIT);
   const { breaker, timeoutMs } = settings.safety;
   return { nowMs, random, rule: { ...breaker, probeMs: 2 * timeoutMs + PROBE_SLACK_MS } };
 }

@@ -61,7 +61,7 @@ export class FailOpenGrants {
     const grant = this.#open.find(({ id }) => id === grantId);
     if (grant && this.isInForce(grant)) return null;
     if (grant || this.#ended.has(grantId) || !this.#read.isOlderThan(REFRESH_MS, this.#nowMs)) {
-      return { kind: "waits", job: recheckJob(job, decisionContext(this.#engine)) };
+      return { kind: "waits", job: recheckJob(job, decisionContext(this.#engine, job)) };
     }
     // Opened by another process a moment ago, or this process has just started.
     this.#loadInBackground();

@@ -39,7 +39,13 @@ export function reviewBypass(
     if (bypass.reviewedMs !== undefined) return { kind: "reviewed_already", job: found.value };
     const checked = await askKernel(engine, policyRequestOf(found.value));
     if (checked.kind === "unavailable") return checked;
-    const job = reviewJob(found.value, request.by, checked.decision, request.note, decisionContext(engine));
+    const job = reviewJob(
+      found.value,
+      request.by,
+      checked.decision,
+      request.note,
+      decisionContext(engine, found.value),
+    );
     if (job === null) return { kind: "not_bypassed" };
     const { effect, ruleId, snapshot } = checked.decision;
     const facts = { job: job.id, topic: job.topic, lease: bypass.leaseId, verdict: effect, rule: ruleId, snapshot };

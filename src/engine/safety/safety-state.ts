@@ -40,7 +40,7 @@ export class SafetyState {
   block(job: Job): DispatchBlock | null {
     const ended = this.grants.block(job);
     if (ended !== null || job.safety === null || !this.#engine.kernel.isReplaced(job.safety.snapshot)) return ended;
-    return { kind: "waits", job: recheckAfterPolicyChange(job, decisionContext(this.#engine)) };
+    return { kind: "waits", job: recheckAfterPolicyChange(job, decisionContext(this.#engine, job)) };
   }
 
   /** A decision is final: until it is stored, the kernel is not asked again (L29). */

@@ -124,7 +124,10 @@ function startRefresh(engine: DispatchContext): Cancel {
   let cancel: Cancel = () => {};
   const refresh = () => {
     const done = tryRefreshPools(engine).then(() => {
-      if (!isStopped) cancel = clock.after(POOLS_EVERY_MS * (0.5 + random.next()), refresh);
+      if (!isStopped) {
+        const everyMs = engine.rollouts.active.length > 0 ? ROLLOUTS_EVERY_MS : POOLS_EVERY_MS;
+        cancel = clock.after(everyMs * (0.5 + random.next()), refresh);
+      }
     });
     engine.tasks.track(done);
   };
@@ -136,3 +139,5 @@ function startRefresh(engine: DispatchContext): Cancel {
 }
 
 const POOLS_EVERY_MS = 15_000;
+/** While a rollout is active: a rollback must reach every process within a minute, although broadcasts and reads fail. */
+const ROLLOUTS_EVERY_MS = 5_000;

@@ -60,7 +60,11 @@ export class ProgressBuffer {
         log.write("warn", "progress_refused", { job: jobId, error: problem });
         return;
       }
-      const next = recordProgress(found.value, mergeReport(report, found.value), decisionContext(this.#engine));
+      const next = recordProgress(
+        found.value,
+        mergeReport(report, found.value),
+        decisionContext(this.#engine, found.value),
+      );
       if (!next || isRecorded(found.value, next)) return;
       // Stale: written by another process, or the job has changed.
       await this.#engine.commit({ org: next.org, puts: [put(JOBS, jobId, found, next)] });

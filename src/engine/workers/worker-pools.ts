@@ -1,6 +1,7 @@
 import { bareTopic } from "../../core/model/canonical.ts";
 import { isKillId, type Kill, killOf, POOLS, POOLS_LIST, type Pool } from "../../core/model/kill-switch.ts";
 import { matchesTopic, parsePattern, type TopicPattern } from "../../core/policy/pattern.ts";
+import { isRolloutRecord, type Rollout } from "../../core/rollout/rollout.ts";
 import type { PoolSettings } from "../../core/settings.ts";
 import { put } from "../../ports/store.ts";
 import { auditPut } from "../audit/index.ts";
@@ -11,7 +12,7 @@ import type { DispatchContext, Needs } from "../engine.ts";
 import type { PoolFacts } from "./worker-registry.ts";
 
 /**
- * Pools and kill switches as this process knows them.
+ * Pools and kill switches as this process knows them. Rollouts are read with them (`rollouts/rollout-registry.ts`).
  *
  * 1. The records in the store are authoritative. Each process caches them, refreshed on a change broadcast and every
  *    few seconds.
@@ -100,10 +101,12 @@ export async function setDraining(
   return pool;
 }
 
-/** Loads draining pools and engaged kill switches. */
+/** Loads draining pools, engaged kill switches and rollouts in force. */
 export async function refreshPools(engine: DispatchContext): Promise<void> {
   const order = engine.pools.begin();
-  const page = await engine.world.store.list<Pool | Kill>(POOLS, { index: POOLS_LIST, limit: POOLS_MAX });
+  const { rollouts } = engine;
+  const readMs = rollouts.isEmpty ? null : engine.world.clock.now();
+  const page = await engine.world.store.list<Pool | Kill | Rollout>(POOLS, { index: POOLS_LIST, limit: POOLS_MAX });
   const draining = new Set(
     page.items.flatMap(({ id, value }) => ("isDraining" in value && value.isDraining ? [id] : [])),
   );
@@ -112,9 +115,15 @@ export async function refreshPools(engine: DispatchContext): Promise<void> {
   );
   const { draining: drainedBefore, kills: killedBefore } = engine.pools;
   if (!engine.pools.apply(order, draining, kills)) return;
+  rollouts.apply(
+    page.items.flatMap(({ id, value }) => (isRolloutRecord(id) && "treatment" in value ? [value] : [])),
+    readMs,
+  );
   const isResumed = [...drainedBefore].some((name) => !draining.has(name));
   const isReleased = [...killedBefore.keys()].some((scope) => !kills.has(scope));
   if (isResumed || isReleased) engine.tasks.track(requeueAll(engine));
+  // The age of a copy is known only if the time was taken before the read.
+  if (readMs === null && !rollouts.isEmpty) await refreshPools(engine);
 }
 
 /** Best effort: the sweeper and the jobs' due times repair what is missed. */

@@ -4,7 +4,7 @@ import { servesTenant } from "../../core/jobs/select-target.ts";
 import { EVERY_ORG } from "../../core/model/api-key.ts";
 import { bareTopic } from "../../core/model/canonical.ts";
 import { BACKLOG_GROUP, backlogGroupOf, IN_FLIGHT_GROUP } from "../../core/model/job.ts";
-import { isKillId, isPoolName, POOLS, POOLS_LIST, type Pool } from "../../core/model/kill-switch.ts";
+import { isPoolName, POOLS, POOLS_LIST, type Pool } from "../../core/model/kill-switch.ts";
 import { setDraining, type WorkerView } from "../../engine/workers/index.ts";
 import { Problem } from "../problem.ts";
 import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route } from "../route.ts";
@@ -150,7 +150,7 @@ async function changePool({ engine }: Gateway, { params, principal }: GatewayReq
 
 async function poolRecords({ world }: Gateway["engine"]): Promise<ReadonlyMap<string, Pool>> {
   const page = await world.store.list(POOLS, { index: POOLS_LIST, limit: POOLS_MAX });
-  return new Map(page.items.flatMap(({ id, value }) => (isKillId(id) ? [] : [[id, value]])));
+  return new Map(page.items.flatMap(({ id, value }) => ("isDraining" in value ? [[id, value]] : [])));
 }
 
 function poolView(

@@ -15,7 +15,7 @@ type Operation = readonly [kind: MetricSpec["type"], labels: Labels, value: numb
 
 /** One metric of each type by number of labels. */
 const SUBJECTS: readonly [CounterMetric, GaugeMetric, HistogramMetric][] = [
-  ["cordum_run_results_total", "cordum_safety_breaker_state", "cordum_job_result_latency_seconds"],
+  ["cordum_run_results_total", "cordum_safety_breaker_state", "cordum_timer_lateness_seconds"],
   ["cordum_jobs_total", "cordum_queue_lag", "cordum_run_lock_wait_seconds"],
   ["cordum_bus_deliveries_total", "cordum_parked_retries", "cordum_admission_wait_seconds"],
 ];
@@ -25,7 +25,10 @@ const BOUNDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5,
 function expected(name: keyof typeof METRICS, operations: readonly Operation[]): Map<string, number> {
   const { type, labels: labelNames } = METRICS[name] as MetricSpec;
   const samples = new Map<string, number>();
-  const shown = (labels: Labels) => Object.fromEntries(labelNames.map((label) => [label, labels[label] ?? ""]));
+  const shown = (labels: Labels) =>
+    Object.fromEntries(
+      labelNames.filter((label) => label !== "arm" || labels.arm).map((label) => [label, labels[label] ?? ""]),
+    );
   const mine = operations.filter(([of]) => of === type).map(([, labels, value]) => ({ labels: shown(labels), value }));
   const sets = labelNames.length === 0 ? [{}] : mine.map(({ labels }) => labels);
   for (const labels of sets) {

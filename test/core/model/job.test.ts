@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { type Job, moveJob } from "../../../src/core/model/job.ts";
+import { NO_MEASURE } from "../../../src/core/rollout/measure.ts";
 
 /** All fields of a job: a missing field does not compile. */
 const WHOLE: Required<Job> = {
@@ -42,6 +43,8 @@ const WHOLE: Required<Job> = {
   step: { runId: "r", stepId: "s", kind: "worker" },
   details: { memoryId: "m" },
   resultDetails: { executionMs: 1 },
+  arms: { R1: { arm: "treatment", stage: 0, untilMs: 9 } },
+  measures: { R1: NO_MEASURE },
 };
 
 describe("a transition", () => {

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { copyRun, copyStep, type Run, type StepRun } from "../../../src/core/model/run.ts";
+import { NO_MEASURE } from "../../../src/core/rollout/measure.ts";
 
 /** All fields of a run: a missing field does not compile. */
 const WHOLE: Required<Run> = {
@@ -32,6 +33,8 @@ const WHOLE: Required<Run> = {
   isParentTold: false,
   reservation: "k",
   rerunOf: { runId: "e", fromStep: "a" },
+  arms: { R1: { arm: "treatment", stage: 0, untilMs: 9 } },
+  measures: { R1: NO_MEASURE },
 };
 
 test("a copy has all fields of a run and no others", () => {

@@ -26,6 +26,7 @@ export const rolloutWith = (given: Partial<Rollout> = {}): Rollout => ({
   state: "running",
   startedBy: "ann",
   startedMs: 0,
+  stagedMs: 0,
   updatedMs: 0,
   by: "ann",
   reason: "",

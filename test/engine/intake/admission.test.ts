@@ -7,6 +7,7 @@ import { composeEngine, type Engine } from "../../../src/engine/engine.ts";
 import { admissionLockOf } from "../../../src/engine/intake/admission-lock.ts";
 import { rerun } from "../../../src/engine/intake/rerun-run.ts";
 import { type StartOutcome, startRun } from "../../../src/engine/intake/start-run.ts";
+import { RolloutRegistry } from "../../../src/engine/rollouts/index.ts";
 import { cancelRun } from "../../../src/engine/runs/control-run.ts";
 import { around } from "../../../src/sim/mutants/decorators.ts";
 import { withRecordedMetrics } from "../observe/recorded-metrics.ts";
@@ -85,7 +86,9 @@ describe.each([ATOMIC, FIXED, JITTERED])("a limit of 2 runs, %s", (strategy) => 
   test("a change applies to runs that are already open", async () => {
     const { harness, engines } = await openEngines(strategy, 1);
     const live = { current: harness.settings };
-    const changed = engines.map((engine) => composeEngine({ ...engine, settings: live }));
+    const changed = engines.map((engine) =>
+      composeEngine({ ...engine, settings: new RolloutRegistry(live, engine.world) }),
+    );
     const limit = (concurrentRunsMax: number) => {
       live.current = { ...harness.settings, limits: { ...harness.settings.limits, concurrentRunsMax } };
     };

@@ -9,6 +9,7 @@ import { admissionLockOf } from "../../../src/engine/intake/admission-lock.ts";
 import { admitJob } from "../../../src/engine/intake/admit-job.ts";
 import { Sweeper } from "../../../src/engine/maintenance/sweeper.ts";
 import { RetryArrivals } from "../../../src/engine/observe/retry-arrivals.ts";
+import { RolloutRegistry } from "../../../src/engine/rollouts/index.ts";
 import { startControl } from "../../../src/engine/start-control.ts";
 import { withLock } from "../../../src/engine/with-lock.ts";
 import type { Labels, Metrics } from "../../../src/ports/metrics.ts";
@@ -103,7 +104,8 @@ describe("L19: lock contention is visible in the metrics", () => {
     const { retry } = harness.settings;
     const policy = parsePolicy("capped_exponential:1s:30s:0ms");
     const settings = { ...harness.settings, retry: { ...retry, lock_busy: { ...retry.lock_busy, policy } } };
-    const engine = { ...harness.engine("a"), settings: { current: settings } };
+    const plain = harness.engine("a");
+    const engine = { ...plain, settings: new RolloutRegistry({ current: settings }, plain.world) };
     const delays: (number | undefined)[] = [];
     await harness.run(
       withLock(harness.engine("b"), request, async () => {
@@ -147,7 +149,7 @@ test("L20: reports length and oldest age of a backlog until it is empty", async 
   const { dispatch, ...rest } = harness.settings;
   const full = composeEngine({
     ...engine,
-    settings: { current: { ...rest, dispatch: { ...dispatch, windowMax: 1 } } },
+    settings: new RolloutRegistry({ current: { ...rest, dispatch: { ...dispatch, windowMax: 1 } } }, engine.world),
   });
   for (const priority of ["batch", "critical", "batch"]) {
     const checked = checkSubmission({ topic: "t", priority });

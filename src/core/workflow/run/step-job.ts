@@ -46,6 +46,7 @@ export function stepJob(run: Run, start: Start, input: Payload, context: Decisio
     context,
   );
   job.step = refOf(run, start);
+  if (run.arms !== undefined) job.arms = run.arms;
   if (timeoutMs !== null) Object.assign(job, deadline(job, timeoutMs, context));
   return inWaitingState(job, start, context);
 }

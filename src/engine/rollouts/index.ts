@@ -1,0 +1,1 @@
+export { RolloutRegistry, type UnitSettings } from "./rollout-registry.ts";
