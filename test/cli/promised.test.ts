@@ -17,6 +17,7 @@ approval list|approve|reject; dlq list|show|retry|drop; lock list; worker list
 policy check|explain|simulate|diff|publish|rollback|list
 failopen open|list|close; kill engage|release|status
 lab lock-busy|admission|safety-outage|occ --seed --seeds --live --json --out
+lab rollout --trials --seed --seeds --json --out
 sim --seed --seeds --runs --faults --mutant
 audit list|verify|checkpoint; completion
 `;

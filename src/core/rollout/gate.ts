@@ -45,6 +45,15 @@ export function defaultGates(subject: RolloutSubject): readonly Gate[] {
 export const judgedGates = (gates: readonly Gate[]): readonly Gate[] =>
   gates.some(({ metric }) => metric === "results") ? gates : [...gates, { metric: "results", ratio: 0.9 }];
 
+/** At most one gate per metric. */
+export function parseGates(texts: readonly string[]): readonly Gate[] {
+  if (texts.length > METRIC_NAMES.length) throw new Error(`a rollout has at most ${METRIC_NAMES.length} gates`);
+  const gates = texts.map(parseGate);
+  const twice = gates.find(({ metric }, at) => gates.findIndex((other) => other.metric === metric) < at);
+  if (twice === undefined) return gates;
+  throw new Error(`${quote(twice.metric)} has more than one gate; keep the stricter one`);
+}
+
 /** Errors name the column (from 1) of the mistake. */
 export function parseGate(text: string): Gate {
   const [, name = ""] = /^([a-z0-9_]*)/.exec(text) ?? [];

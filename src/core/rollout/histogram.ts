@@ -32,7 +32,7 @@ export function quantilesOf(histogram: Histogram): Quantiles | null {
 }
 
 /** The quantile of sorted values: the smallest value that is not exceeded by this share of them. */
-export function quantileOfSorted(sorted: readonly number[], share: number): number {
+export function quantileOfSorted(sorted: ArrayLike<number>, share: number): number {
   return sorted[Math.max(0, Math.ceil(share * sorted.length) - 1)] ?? 0;
 }
 

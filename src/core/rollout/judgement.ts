@@ -107,6 +107,9 @@ export interface Breach {
   readonly atMs: number;
 }
 
+/** The part of a rollout that decides its verdict. */
+export type JudgedRollout = Pick<Rollout, "gates" | "shares" | "stage" | "horizonMs" | "switchMs" | "alpha">;
+
 export type Verdict =
   | { readonly kind: "none" }
   | { readonly kind: "breach"; readonly gate: string; readonly reason: string }
@@ -119,7 +122,7 @@ export const PROOF_MARGIN = 0.05;
 export const WINDOW_UNITS = 100;
 const POINTS_MAX = 200;
 
-export function newJudgement({ gates }: Pick<Rollout, "gates">): Judgement {
+export function newJudgement({ gates }: Pick<JudgedRollout, "gates">): Judgement {
   const tests = judgedGates(gates).map(
     (gate): GateTest => ({
       gate: formatGate(gate),
@@ -144,13 +147,12 @@ export const blockSizeOf = (share: number): number => Math.ceil(2 / Math.min(sha
  * whose horizon has not ended are left for a later call.
  */
 export function judge(
-  rollout: Rollout,
+  rollout: JudgedRollout,
   judgement: Judgement,
   units: readonly MeasuredUnit[],
   nowMs: number,
 ): { readonly judgement: Judgement; readonly verdict: Verdict } {
-  // A structured clone would keep shared parts of the initial state shared.
-  const draft: Draft<Judgement> = JSON.parse(JSON.stringify(judgement));
+  const draft = copyOf(judgement) as Draft<Judgement>;
   const judged = judgedGates(rollout.gates);
   for (const unit of units) {
     if (unit.startMs + rollout.horizonMs > nowMs) break;
@@ -160,7 +162,7 @@ export function judge(
   return { judgement: draft, verdict: verdictOf(rollout, draft) };
 }
 
-export function verdictOf({ stage }: Pick<Rollout, "stage">, { breach, gates, ...at }: Judgement): Verdict {
+export function verdictOf({ stage }: Pick<JudgedRollout, "stage">, { breach, gates, ...at }: Judgement): Verdict {
   if (breach !== null) return { kind: "breach", gate: breach.gate, reason: breach.reason };
   // Units of an earlier stage arrive until the horizon of its last one ends.
   return at.stage === stage && gates.every(({ isProved }) => isProved) ? { kind: "proved" } : { kind: "none" };
@@ -170,10 +172,19 @@ export function verdictOf({ stage }: Pick<Rollout, "stage">, { breach, gates, ..
 export const breachEValue = ({ gates }: Pick<Judgement, "gates">): number =>
   gates.reduce((sum, { breach }) => sum + eValueOf(breach), 0) / gates.length;
 
+/** A deep copy without shared parts: a structured clone would keep those of the initial state shared. */
+function copyOf(value: unknown): unknown {
+  if (typeof value !== "object" || value === null) return value;
+  if (Array.isArray(value)) return value.map(copyOf);
+  const copy: Record<string, unknown> = {};
+  for (const [name, part] of Object.entries(value)) copy[name] = copyOf(part);
+  return copy;
+}
+
 type Draft<Value> = { -readonly [Key in keyof Value]: Draft<Value[Key]> };
 
 interface Work {
-  readonly rollout: Rollout;
+  readonly rollout: JudgedRollout;
   readonly judged: readonly Gate[];
   readonly draft: Draft<Judgement>;
 }

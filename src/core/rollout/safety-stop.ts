@@ -21,6 +21,9 @@ export function safetyStop(
   if (policyErrors > 0) return `the treatment policy failed ${policyErrors} times`;
   const share = Math.max(...shares.slice(0, stage + 1));
   const { control, treatment } = deadUnits;
-  if (control > 0 || treatment === 0 || share ** treatment > alpha) return null;
+  if (control > 0 || treatment === 0 || share ** treatment > alpha * ROUNDING) return null;
   return `dead letters by an exhausted budget: ${treatment} treatment units, no control unit`;
 }
+
+/** 0.1² is not exactly 0.01. */
+const ROUNDING = 1 + 1e-9;

@@ -44,7 +44,7 @@ export function windowEntryOf({ metric }: Gate, unit: MeasuredUnit): WindowEntry
 export function scaleOf({ metric, ratio }: Gate, window: readonly WindowEntry[]): Scale | null {
   if (isQuantile(metric)) return quantileScale(window);
   if (metric === "first_retry_success") return { threshold: 0, cap: Math.max(1, 1 / ratio) };
-  const counts = ascending(window.flat());
+  const counts = pooled(window);
   // Fewer results than usual are the breach, so the cap is the usual number. More retries are one, so the cap is a high one.
   const usual = quantileOfSorted(counts, metric === "results" ? 0.5 : TAIL);
   return { threshold: 0, cap: Math.max(1, usual) * Math.max(1, 1 / ratio) };
@@ -64,11 +64,11 @@ export function scoreOf({ metric, ratio }: Gate, { threshold, cap }: Scale, unit
 }
 
 function quantileScale(window: readonly WindowEntry[]): Scale | null {
-  const all = ascending(window.flat());
+  const all = pooled(window);
   if (all.length === 0) return null;
   // Observations are whole milliseconds; below one, a ratio has no meaning.
   const threshold = Math.max(1, quantileOfSorted(all, TAIL));
-  const shares = ascending(window.map((values) => shareAbove(values, threshold)));
+  const shares = Float64Array.from(window, (values) => shareAbove(values, threshold)).sort();
   return { threshold, cap: Math.max(1 / SAMPLE_MAX, quantileOfSorted(shares, TAIL)) };
 }
 
@@ -116,7 +116,16 @@ function thinned(values: readonly number[]): readonly number[] {
   );
 }
 
-const ascending = (values: readonly number[]): readonly number[] => values.toSorted((a, b) => a - b);
+/** All values of the window, sorted. */
+function pooled(window: readonly WindowEntry[]): Float64Array {
+  const all = new Float64Array(window.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const values of window) {
+    all.set(values, at);
+    at += values.length;
+  }
+  return all.sort();
+}
 
 const TAIL = 0.95;
 /** Bounds the stored window. */

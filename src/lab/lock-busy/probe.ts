@@ -25,6 +25,15 @@ interface ResultState {
   isDead: boolean;
 }
 
+/** What happened to one result. */
+export interface ResultOutcome extends Contender {
+  /** Refused attempts before the one that applied it. */
+  readonly busyTimes: number;
+  readonly appliedMs: number;
+  readonly waitedMs: number;
+  readonly latencyMs: number;
+}
+
 export type LockObserver = Pick<Probe, "attempted" | "replied" | "committed">;
 
 export class Probe {
@@ -113,6 +122,17 @@ export class Probe {
       dead_lettered: all.filter(({ isDead }) => isDead).length,
     };
     return { figures, series: { arrivals, waits_ms: sampled(waitsMs), latencies_ms: sampled(latenciesMs) } };
+  }
+
+  /** The applied results, in the order in which they were applied. */
+  outcomes(contenders: readonly Contender[]): readonly ResultOutcome[] {
+    const applied = contenders.flatMap((contender): readonly ResultOutcome[] => {
+      const { deliveries = 0, firstMs, heldMs, appliedMs } = this.#results.get(contender.jobId) ?? {};
+      if (firstMs == null || appliedMs == null) return [];
+      const waitedMs = (heldMs ?? appliedMs) - firstMs;
+      return [{ ...contender, busyTimes: deliveries - 1, appliedMs, waitedMs, latencyMs: appliedMs - firstMs }];
+    });
+    return applied.sort((a, b) => a.appliedMs - b.appliedMs);
   }
 
   /** Throws when a result was applied twice: the figures of such a history are void. */

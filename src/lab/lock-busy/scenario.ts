@@ -88,6 +88,8 @@ export interface PrepareRequest {
   readonly seed: number;
   readonly contenders: number;
   readonly hotRuns: number;
+  /** Results of each run; without it, the runs share them evenly. */
+  readonly widths?: readonly number[];
   /** Workers lease jobs over HTTP and report to the gateway, not over the bus. */
   readonly isLeased: boolean;
   readonly settings: Settings;
@@ -138,12 +140,12 @@ export function serveSilentWorker(engine: Engine): Promise<Stop> {
 
 export async function startFanOuts(
   engine: Engine,
-  { contenders, hotRuns }: Pick<PrepareRequest, "contenders" | "hotRuns">,
+  { contenders, hotRuns, widths }: Pick<PrepareRequest, "contenders" | "hotRuns" | "widths">,
 ): Promise<readonly string[]> {
   const applied = await applyWorkflow(engine, { org: ORG, by: "lab", document: FAN_OUT });
   if (applied.kind === "invalid") throw new Error(applied.problems.join("\n"));
   const runIds: string[] = [];
-  for (const count of evenShares(contenders, hotRuns)) {
+  for (const count of widths ?? evenShares(contenders, hotRuns)) {
     const items = Array.from({ length: count }, (_, item) => item);
     const outcome = await startRun(engine, { ...RUN_REQUEST, input: { items } }, "lab");
     if (outcome.kind !== "started") throw new Error(`run ${runIds.length} did not start: ${JSON.stringify(outcome)}`);

@@ -21,7 +21,7 @@ import { SeededRandom } from "../../sim/random.ts";
 import type { Row } from "../experiment.ts";
 import { openLabNet, startReplicas } from "../simulation.ts";
 import type { LockBusyParams, Variant } from "./experiment.ts";
-import { observeLock, Probe } from "./probe.ts";
+import { observeLock, Probe, type ResultOutcome } from "./probe.ts";
 import { type Contender, ORG, type PreparedRuns, restore, resultOf } from "./scenario.ts";
 
 export type RowRequest = Pick<
@@ -36,6 +36,7 @@ export type RowRequest = Pick<
 };
 
 export interface History extends Omit<Row, "key"> {
+  readonly outcomes: readonly ResultOutcome[];
   readonly net: SimNet;
 }
 
@@ -73,7 +74,8 @@ export async function simulateRow(prepared: PreparedRuns, request: RowRequest): 
   await timeline.runUntilSettled(probe.done, LIMIT_MS);
   check(net, violations, probe);
   const figures = probe.figures({ binMs: request.binMs, idealMs: idealOf(prepared, request) });
-  return { ...figures, steps: stepsOf() - stepsBefore, net };
+  const outcomes = probe.outcomes(prepared.contenders);
+  return { ...figures, outcomes, steps: stepsOf() - stepsBefore, net };
 }
 
 /** (2) */
