@@ -142,7 +142,7 @@ export function engineSettings(values: Values, sections: readonly SectionValue[]
   };
 }
 
-function runSettings(values: Values): Pick<Settings, "admission" | "runLock" | "contention" | "run"> {
+function runSettings(values: Values): Pick<Settings, "admission" | "runLock" | "contention" | "rollout" | "run"> {
   const policy = parsePolicy(String(values["admission.polled.policy"]));
   return {
     admission: {
@@ -161,6 +161,7 @@ function runSettings(values: Values): Pick<Settings, "admission" | "runLock" | "
       coalesce: values["run_lock.coalesce"] === "true",
     },
     contention: { record: values["contention.record"] === "on" },
+    rollout: { alpha: Number(values["rollout.alpha"]) },
     run: { deadlineMs: whole(values, "run.deadline_ms") },
   };
 }

@@ -81,6 +81,13 @@ export const RUN_SETTINGS = [
     help: "Whether concurrent results of one run in one process share one acquisition of the run lock.",
   },
   {
+    name: "rollout.alpha",
+    type: { kind: "choice", choices: ["0.001", "0.005", "0.01", "0.05"] },
+    default: "0.01",
+    live: true,
+    help: "Error probability of a rollout: how likely a treatment as good as its gates is rolled back, or a worse one is proved. A rollout keeps the value it started with.",
+  },
+  {
     name: "contention.record",
     type: { kind: "choice", choices: ["on", "off"] },
     default: "on",

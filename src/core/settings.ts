@@ -57,6 +57,10 @@ export interface Settings {
   };
   /** Whether lock contention is recorded, for `lab replay` and rollouts. */
   readonly contention: { readonly record: boolean };
+  readonly rollout: {
+    /** Error probability of a rollout, in (0, 1). */
+    readonly alpha: number;
+  };
   readonly run: {
     /** Default deadline of runs whose workflow has no `timeout_sec`. */
     readonly deadlineMs: number;

@@ -13,6 +13,7 @@ import { RUN_RESERVATIONS, RUNS, TIMELINE } from "../core/model/run.ts";
 import type { Placement, Table } from "../core/model/table.ts";
 import { WORKFLOW_HEADS, WORKFLOW_VERSIONS } from "../core/model/workflow.ts";
 import { isRolloutRecord, ROLLOUTS } from "../core/rollout/rollout.ts";
+import { JUDGEMENTS } from "../core/rollout/stored-judgement.ts";
 
 /** Every table. */
 export const TABLES: readonly Table<never>[] = [
@@ -25,6 +26,7 @@ export const TABLES: readonly Table<never>[] = [
   DEAD_LETTERS,
   FAIL_OPENS,
   JOBS,
+  JUDGEMENTS,
   KILLS,
   PARKED,
   POLICY_CHOICE,

@@ -125,6 +125,16 @@ export const METRICS = {
     labels: ["path", "arm"],
     help: "Attempts per lock acquisition, busy attempts included.",
   },
+  cordum_rollout_e_value: {
+    type: "gauge",
+    labels: ["rollout", "gate"],
+    help: "Evidence that a gate of a rollout is breached; the rollout is rolled back when the mean over its gates reaches 1/alpha.",
+  },
+  cordum_rollout_state: {
+    type: "gauge",
+    labels: ["rollout"],
+    help: "State of a rollout: 1 running, 2 paused, 3 proved, 4 promoted, 5 rolled back, 6 ended.",
+  },
   cordum_job_result_latency_seconds: {
     type: "histogram",
     labels: ["arm"],

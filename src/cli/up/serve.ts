@@ -13,7 +13,7 @@ import type { LiveKernel } from "../../core/policy/kernel.ts";
 import { type Engine, openEngine } from "../../engine/engine.ts";
 import { openAtStart, publishFile, releases, watchPolicy, watchSafety } from "../../engine/safety/index.ts";
 import { startControl } from "../../engine/start-control.ts";
-import { watchWorkers } from "../../engine/workers/index.ts";
+import { refreshPools, watchWorkers } from "../../engine/workers/index.ts";
 import type { Route, ServerInfo, SweeperStatus } from "../../gateway/route.ts";
 import { HEALTH_ROUTES } from "../../gateway/routes/health.ts";
 import { openGateway, ROUTES } from "../../gateway/server.ts";
@@ -162,6 +162,8 @@ async function openBase(options: ServeOptions, live: LiveConfig, stops: StopStac
   }
   stops.add(await watchPolicy(engine));
   if (options.role === "safety") return { engine, metrics, facts: opened.facts };
+  // Promoted values are in force before the first job.
+  await refreshPools(engine);
   if (config.process.failMode === "open") await openAtStart(engine);
   await watchWorkflows(engine, config.process.workflowsDir, log, stops);
   return { engine, metrics, facts: opened.facts };

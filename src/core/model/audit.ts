@@ -23,7 +23,8 @@ export type AuditKind =
   | "kill"
   | "breaker"
   | "workflow"
-  | "run";
+  | "run"
+  | "rollout";
 
 export type Fact = string | number | boolean | null;
 

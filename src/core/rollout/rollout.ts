@@ -30,6 +30,28 @@ export const isRolloutActive = (state: RolloutState): boolean =>
 /** Changes the behaviour of some units. */
 export const isRolloutInForce = (state: RolloutState): boolean => isRolloutActive(state) || state === "promoted";
 
+/** Values of `cordum_rollout_state`. */
+export const ROLLOUT_LEVEL: Readonly<Record<RolloutState, number>> = {
+  running: 1,
+  paused: 2,
+  proved: 3,
+  promoted: 4,
+  rolled_back: 5,
+  ended: 6,
+};
+
+export const canMove = (from: RolloutState, to: RolloutState): boolean =>
+  (ROLLOUT_MOVES[from] as readonly RolloutState[]).includes(to);
+
+/** Null if the transition is not legal. */
+export function moveRollout(
+  rollout: Rollout,
+  to: RolloutState,
+  { by, reason, nowMs }: { readonly by: string; readonly reason: string; readonly nowMs: number },
+): Rollout | null {
+  return canMove(rollout.state, to) ? { ...rollout, state: to, by, reason, updatedMs: nowMs } : null;
+}
+
 export interface Rollout {
   /** `R1`, `R2`, … */
   readonly id: string;

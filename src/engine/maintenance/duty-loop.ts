@@ -9,6 +9,8 @@ export interface Duty {
    * oldest work left in milliseconds: the next pass follows at once.
    */
   pass(): Promise<number | null>;
+  /** False: no pass follows until `wake`. Absent: always true. */
+  isNeeded?(): boolean;
   /** Time between two passes without work; by default `sweep.every_ms`. */
   readonly everyMs?: number;
   /**
@@ -36,6 +38,8 @@ export class DutyLoop {
   #next: Cancel = () => {};
   #running: Promise<unknown> = Promise.resolve();
   #isStopped = false;
+  #isStarted = false;
+  #isScheduled = false;
   /** End of the last pass without a failure. Readiness is progress, not a ping (L20). */
   #passedMs: number;
   #leftMs = 0;
@@ -47,6 +51,14 @@ export class DutyLoop {
   }
 
   start(): void {
+    this.#isStarted = true;
+    this.wake();
+  }
+
+  /** Starts the passes of a duty that is needed again. */
+  wake(): void {
+    if (!this.#isStarted || this.#isStopped || this.#isScheduled || !this.#isNeeded) return;
+    if (this.duty.isNeeded) this.#passedMs = this.#engine.world.clock.now();
     this.#after(this.#sweepEveryMs * this.#engine.world.random.next());
   }
 
@@ -63,6 +75,7 @@ export class DutyLoop {
 
   status(): DutyStatus {
     const { name, readiness } = this.duty;
+    if (!this.#isNeeded) return { name, lagMs: 0, late: null };
     const sinceMs = this.#engine.world.clock.now() - this.#passedMs;
     const overdueMs = Math.max(0, Math.round(sinceMs - this.#everyMs));
     const lagMs = overdueMs + Math.round(this.#leftMs);
@@ -81,8 +94,13 @@ export class DutyLoop {
     return Math.max(this.duty.everyMs ?? 0, this.#sweepEveryMs);
   }
 
+  get #isNeeded(): boolean {
+    return this.duty.isNeeded?.() ?? true;
+  }
+
   #after(delayMs: number): void {
-    if (this.#isStopped) return;
+    this.#isScheduled = !this.#isStopped && this.#isNeeded;
+    if (!this.#isScheduled) return;
     this.#next = this.#engine.world.clock.after(delayMs, () => {
       this.#running = this.#pass().then((outcome) => this.#after(this.#delayMs(outcome)));
     });

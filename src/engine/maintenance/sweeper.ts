@@ -3,6 +3,7 @@ import { publishAll } from "../commit.ts";
 import { backlogTopics, drainAllBacklogs } from "../dispatch/index.ts";
 import type { Needs, RunContext } from "../engine.ts";
 import { Gauges } from "../observe/index.ts";
+import { RolloutJudge, type RolloutRegistry } from "../rollouts/index.ts";
 import { stopKilled } from "../safety/index.ts";
 import { DueClaims } from "./due-claims.ts";
 import { type Duty, DutyLoop, type DutyStatus } from "./duty-loop.ts";
@@ -15,8 +16,11 @@ import { SlotRecounts } from "./recount-slots.ts";
 export class Sweeper {
   readonly #due: DueClaims;
   readonly #loops: readonly DutyLoop[];
+  readonly #rollouts: RolloutRegistry;
+  #unfollow: () => void = () => {};
 
   constructor(engine: RunContext & Needs<"arrivals">) {
+    this.#rollouts = engine.rollouts;
     this.#due = new DueClaims(engine);
     const duties = dutiesOf(engine, this.#due, () => this.duties());
     this.#loops = duties.map((duty) => new DutyLoop(engine, duty));
@@ -24,10 +28,14 @@ export class Sweeper {
 
   start(): void {
     for (const loop of this.#loops) loop.start();
+    this.#unfollow = this.#rollouts.onApply(() => {
+      for (const loop of this.#loops) loop.wake();
+    });
   }
 
   async stop(): Promise<void> {
     this.#due.stop();
+    this.#unfollow();
     await Promise.all(this.#loops.map((loop) => loop.stop()));
     await this.#due.settled();
   }
@@ -55,6 +63,7 @@ function dutiesOf(
   const audit = new AuditChainer(engine);
   const recounts = new SlotRecounts();
   const gauges = new Gauges();
+  const judge = new RolloutJudge(engine);
   const whole = (work: () => Promise<void>) => () => work().then(() => null);
   return [
     { name: "outbox", readiness: "progress", pass: () => relayOutbox(engine) },
@@ -63,6 +72,13 @@ function dutiesOf(
     { name: "backlog", readiness: "progress", pass: whole(() => drainAllBacklogs(engine)) },
     { name: "audit", readiness: "progress", pass: () => audit.pass() },
     { name: "kills", readiness: "progress", pass: whole(() => stopKilled(engine)) },
+    {
+      name: "rollouts",
+      readiness: "progress",
+      everyMs: JUDGE_EVERY_MS,
+      isNeeded: () => judge.isNeeded(),
+      pass: () => judge.pass(),
+    },
     { name: "slots", readiness: "progress", everyMs: 60_000, pass: whole(() => recounts.pass(engine)) },
     {
       name: "gauges",
@@ -76,6 +92,8 @@ function dutiesOf(
     },
   ];
 }
+
+const JUDGE_EVERY_MS = 5_000;
 
 /** Sends one batch of messages that were committed and not sent by the process that committed them. */
 async function relayOutbox({ world, settings }: Needs<"world" | "settings">): Promise<number | null> {

@@ -1,12 +1,13 @@
 import { JOBS, type Job, type JobState } from "../../core/model/job.ts";
 import { RUNS, type Run, type RunState } from "../../core/model/run.ts";
+import { isRolloutRecord, ROLLOUTS, type Rollout, type RolloutState } from "../../core/rollout/rollout.ts";
 import type { Put } from "../../ports/store.ts";
 import type { World } from "../../ports/world.ts";
 import type { Packet } from "../../protocol/packet.ts";
 import { EVENTS } from "../../protocol/subjects.ts";
 
 /**
- * Live feed of job and run changes, for streams and long-poll waiters.
+ * Live feed of job, run and rollout changes, for streams and long-poll waiters.
  *
  * 1. Best effort: an event may be lost, never invented. Consumers that must not miss one read the store.
  * 2. Subscribers of this process receive a change at once; other processes receive it over the bus, in one packet per
@@ -32,6 +33,14 @@ export interface RunUpdate {
   readonly atMs: number;
 }
 
+export interface RolloutUpdate {
+  readonly rolloutId: string;
+  readonly subject: string;
+  readonly state: RolloutState;
+  readonly atMs: number;
+}
+
+export type RolloutUpdateListener = (update: RolloutUpdate) => void;
 export type JobUpdateListener = (update: JobUpdate) => void;
 export type RunUpdateListener = (update: RunUpdate) => void;
 
@@ -39,8 +48,10 @@ export class EventFeed {
   readonly #world: World;
   readonly #listeners = new Set<JobUpdateListener>();
   readonly #runListeners = new Set<RunUpdateListener>();
+  readonly #rolloutListeners = new Set<RolloutUpdateListener>();
   #gathered: Row[] = [];
   #gatheredRuns: Row[] = [];
+  #gatheredRollouts: Row[] = [];
   #leftOut = 0;
   #isTelling = false;
   #isGathering = false;
@@ -59,6 +70,7 @@ export class EventFeed {
     this.#isTelling = false;
     this.#listeners.clear();
     this.#runListeners.clear();
+    this.#rolloutListeners.clear();
     const hearing = this.#hearing;
     this.#hearing = null;
     if (hearing) await (await hearing)();
@@ -78,6 +90,13 @@ export class EventFeed {
     return () => void this.#runListeners.delete(listener);
   }
 
+  /** Rollouts: called for every write. */
+  subscribeRollouts(listener: RolloutUpdateListener): () => void {
+    this.#rolloutListeners.add(listener);
+    this.#subscribeBus();
+    return () => void this.#rolloutListeners.delete(listener);
+  }
+
   #subscribeBus(): void {
     this.#hearing ??= this.#world.bus
       .subscribe(EVENTS, (packet) => this.#receive(packet))
@@ -90,11 +109,13 @@ export class EventFeed {
 
   record(puts: readonly Put[]): void {
     const isTelling = this.#isTelling && this.#world.bus.hasSubscribers(EVENTS);
-    if (!isTelling && this.#listeners.size === 0 && this.#runListeners.size === 0) return;
-    for (const { table, value } of puts) {
+    const local = this.#listeners.size + this.#runListeners.size + this.#rolloutListeners.size;
+    if (!isTelling && local === 0) return;
+    for (const { table, id, value } of puts) {
       if (value === null) continue;
       if (table === JOBS.name) this.#addJob(value as Job, isTelling);
       else if (table === RUNS.name) this.#addRun(value as Run, isTelling);
+      else if (table === ROLLOUTS.name && isRolloutRecord(id)) this.#addRollout(value as Rollout, isTelling);
     }
   }
 
@@ -106,6 +127,11 @@ export class EventFeed {
   #addRun({ org, id: runId, workflowId, state, updatedMs: atMs }: Run, isTelling: boolean): void {
     if (this.#runListeners.size > 0) this.#give(this.#runListeners, { org, runId, workflowId, state, atMs });
     if (isTelling) this.#gather(this.#gatheredRuns, [org, runId, workflowId, state, atMs], RUN_UPDATES_MAX);
+  }
+
+  #addRollout({ id: rolloutId, subject, state, updatedMs: atMs }: Rollout, isTelling: boolean): void {
+    this.#give(this.#rolloutListeners, { rolloutId, subject, state, atMs });
+    if (isTelling) this.#gather(this.#gatheredRollouts, ["", rolloutId, subject, state, atMs], ROLLOUT_UPDATES_MAX);
   }
 
   #gather(gathered: Row[], row: Row, max: number): void {
@@ -122,6 +148,8 @@ export class EventFeed {
   #publish(): void {
     const { bus, clock, metrics, name } = this.#world;
     const [jobs, runs, leftOut] = [this.#gathered, this.#gatheredRuns, this.#leftOut];
+    const rollouts = this.#gatheredRollouts;
+    this.#gatheredRollouts = [];
     this.#gathered = [];
     this.#gatheredRuns = [];
     this.#leftOut = 0;
@@ -130,6 +158,7 @@ export class EventFeed {
     const details = {
       jobs: JSON.stringify(jobs),
       ...(runs.length === 0 ? {} : { runs: JSON.stringify(runs) }),
+      ...(rollouts.length === 0 ? {} : { rollouts: JSON.stringify(rollouts) }),
       left_out: String(leftOut),
     };
     const alert = { kind: "alert", level: "INFO", message: "jobs changed", component: name, code: CODE } as const;
@@ -142,9 +171,12 @@ export class EventFeed {
 
   #receive({ senderId, body }: Packet): void {
     if (senderId === this.#world.name || body.kind !== "alert" || body.code !== CODE) return;
-    const { jobs = "", runs = "" } = body.details ?? {};
+    const { jobs = "", runs = "", rollouts = "" } = body.details ?? {};
     for (const update of rowsIn(jobs, JOB_UPDATES_MAX).flatMap(jobUpdateOf)) this.#give(this.#listeners, update);
     for (const update of rowsIn(runs, RUN_UPDATES_MAX).flatMap(runUpdateOf)) this.#give(this.#runListeners, update);
+    for (const update of rowsIn(rollouts, ROLLOUT_UPDATES_MAX).flatMap(rolloutUpdateOf)) {
+      this.#give(this.#rolloutListeners, update);
+    }
   }
 
   #give<T>(listeners: ReadonlySet<(update: T) => void>, update: T): void {
@@ -182,6 +214,12 @@ function runUpdateOf(row: unknown): RunUpdate[] {
   return [{ org, runId, workflowId, state: state as RunState, atMs }];
 }
 
+function rolloutUpdateOf(row: unknown): RolloutUpdate[] {
+  if (!isValidRow(row)) return [];
+  const [, rolloutId, subject, state, atMs] = row;
+  return [{ rolloutId, subject, state: state as RolloutState, atMs }];
+}
+
 function isValidRow(row: unknown): row is Row {
   if (!Array.isArray(row)) return false;
   return row.slice(0, 4).every((part) => typeof part === "string") && typeof row[4] === "number";
@@ -191,3 +229,4 @@ const CODE = "jobs.changed";
 /** With the longest names this is less than half of the maximum message size. */
 const JOB_UPDATES_MAX = 500;
 const RUN_UPDATES_MAX = 200;
+const ROLLOUT_UPDATES_MAX = 50;

@@ -14,7 +14,7 @@ import { JOB_STATES } from "../../core/model/job.ts";
 import { clientJobId } from "../../core/model/job-id.ts";
 import { RUN_STATES } from "../../core/model/run.ts";
 import type { Engine } from "../../engine/engine.ts";
-import type { JobUpdate, RunUpdate } from "../../engine/observe/index.ts";
+import type { JobUpdate, RolloutUpdate, RunUpdate } from "../../engine/observe/index.ts";
 import { visibleTenant } from "../auth/access.ts";
 import { Problem } from "../problem.ts";
 import type { EventSink, Gateway, GatewayRequest, GatewayResponse, Route } from "../route.ts";
@@ -26,7 +26,8 @@ export const STREAM_ROUTES: readonly Route[] = [
     path: "/api/v1/stream",
     summary:
       "Stream live events (server-sent events or WebSocket): `event: job`, `data: {job_id, tenant_id, topic, state, at}`; " +
-      "`event: run`, `data: {run_id, tenant_id, workflow_id, state, at}`",
+      "`event: run`, `data: {run_id, tenant_id, workflow_id, state, at}`; for a key of all tenants without a filter also " +
+      "`event: rollout`, `data: {rollout_id, class, state, at}`",
     access: "read",
     longLived: true,
     query: Type.Object({
@@ -55,6 +56,7 @@ async function openStream({ engine }: Gateway, request: GatewayRequest): Promise
       (topic ?? update.topic) === update.topic &&
       (run === undefined || update.jobId.startsWith(`${run}:`)),
     run: (update) => isVisible(update) && topic === undefined && (run ?? update.runId) === update.runId,
+    hasRollouts: tenant === EVERY_ORG && topic === undefined && run === undefined && state === undefined,
   };
   return {
     status: 200,
@@ -68,6 +70,8 @@ async function openStream({ engine }: Gateway, request: GatewayRequest): Promise
 interface Filter {
   job(update: JobUpdate): boolean;
   run(update: RunUpdate): boolean;
+  /** Rollouts belong to no tenant. */
+  readonly hasRollouts: boolean;
 }
 
 function sendEvents(engine: Engine, sink: EventSink, signal: AbortSignal, filter: Filter): void {
@@ -76,6 +80,7 @@ function sendEvents(engine: Engine, sink: EventSink, signal: AbortSignal, filter
   const end = (reason: string) => {
     stopJobs();
     stopRuns();
+    stopRollouts();
     stopHeartbeat();
     stopLifetime();
     signal.removeEventListener("abort", onAbort);
@@ -100,6 +105,9 @@ function sendEvents(engine: Engine, sink: EventSink, signal: AbortSignal, filter
   const stopRuns = engine.events.subscribeRuns((update) => {
     if (filter.run(update)) write(() => sink.event("run", runData(update)));
   });
+  const stopRollouts = engine.events.subscribeRollouts((update) => {
+    if (filter.hasRollouts) write(() => sink.event("rollout", rolloutData(update)));
+  });
   signal.addEventListener("abort", onAbort, { once: true });
   // Jittered, so that clients that connected together do not reconnect together.
   const stopLifetime = clock.after(STREAM_MS_MAX * (1 - random.next() / 10), () => end(RECONNECT));
@@ -119,6 +127,10 @@ function jobData({ jobId, org, topic, state, atMs }: JobUpdate): string {
 function runData({ runId, org, workflowId, state, atMs }: RunUpdate): string {
   const at = new Date(atMs).toISOString();
   return JSON.stringify({ run_id: runId, tenant_id: org, workflow_id: workflowId, state, at });
+}
+
+function rolloutData({ rolloutId, subject, state, atMs }: RolloutUpdate): string {
+  return JSON.stringify({ rollout_id: rolloutId, class: subject, state, at: new Date(atMs).toISOString() });
 }
 
 /** Reasons are also sent in WebSocket close frames, which hold at most 123 bytes. */

@@ -10,13 +10,18 @@ import {
 import type { Engine } from "../../../src/engine/engine.ts";
 import type { Harness } from "../harness.ts";
 
-export async function auditLines(harness: Harness, engine: Engine, kind: AuditKind): Promise<readonly string[]> {
+export async function auditLines(
+  harness: Harness,
+  engine: Engine,
+  kind: AuditKind,
+  org = "default",
+): Promise<readonly string[]> {
   const { store } = engine.world;
   const all = { limit: 100, order: "oldest" } as const;
   const [pages, pending] = await harness.run(
     Promise.all([
-      store.list(AUDIT_PAGES, { index: auditPagesOf("default"), ...all }),
-      store.list(AUDIT_PENDING, { index: pendingAuditOf("default"), ...all }),
+      store.list(AUDIT_PAGES, { index: auditPagesOf(org), ...all }),
+      store.list(AUDIT_PENDING, { index: pendingAuditOf(org), ...all }),
     ]),
   );
   const lines = [

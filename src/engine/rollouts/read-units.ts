@@ -1,0 +1,125 @@
+import { type Arms, type Measures, unitsOf } from "../../core/model/arms.ts";
+import { JOBS } from "../../core/model/job.ts";
+import { RUNS } from "../../core/model/run.ts";
+import type { Table } from "../../core/model/table.ts";
+import type { MeasuredUnit } from "../../core/rollout/judgement.ts";
+import { NO_MEASURE, observe, type UnitMeasure } from "../../core/rollout/measure.ts";
+import type { Rollout } from "../../core/rollout/rollout.ts";
+import type { UnitCursors } from "../../core/rollout/stored-judgement.ts";
+import { unitKindOf } from "../../core/rollout/subject.ts";
+import type { Needs } from "../engine.ts";
+
+/** Measured units whose horizon has ended, in the order of start and id. */
+export interface UnitPage {
+  readonly units: readonly MeasuredUnit[];
+  readonly cursors: UnitCursors;
+  /** More units can be read at once. */
+  readonly hasMore: boolean;
+  /** No unit ends its horizon before this time, unless `hasMore`. */
+  readonly nextMs: number;
+}
+
+export async function readUnits(
+  engine: Needs<"world">,
+  rollout: Rollout,
+  cursors: UnitCursors,
+  deadUnits: ReadonlyMap<string, number>,
+): Promise<UnitPage> {
+  const nowMs = engine.world.clock.now();
+  const { id, horizonMs } = rollout;
+  const kind = unitKindOf(rollout.subject);
+  // A unit that is stored a moment after its start must not be skipped by the cursor.
+  const horizonEndMs = nowMs - horizonMs - COMMIT_MS_MAX;
+  const cutMs = kind === "org" ? Math.floor((nowMs - COMMIT_MS_MAX) / horizonMs) * horizonMs - 1 : horizonEndMs;
+  const index = unitsOf(id);
+  const [runs, jobs] = await Promise.all([
+    readTable(engine, RUNS, index, cursors.runs, cutMs),
+    kind === "run_or_job" ? readTable(engine, JOBS, index, cursors.jobs, cutMs) : null,
+  ]);
+  const boundMs = Math.min(runs.boundMs, jobs?.boundMs ?? Number.POSITIVE_INFINITY);
+  const read = [...runs.records, ...(jobs?.records ?? [])].filter(({ createdMs }) => createdMs <= boundMs);
+  const units = kind === "org" ? tenantUnits(rollout, read) : read.flatMap((record) => unitOf(rollout, record));
+  return {
+    units: units
+      .map((unit) => ({ ...unit, deadByBudget: deadUnits.get(unit.id) ?? 0 }))
+      .sort((a, b) => a.startMs - b.startMs || (a.id < b.id ? -1 : 1)),
+    cursors: { runs: cursorFor(runs, boundMs, cursors.runs), jobs: cursorFor(jobs, boundMs, cursors.jobs) },
+    hasMore: boundMs !== Number.POSITIVE_INFINITY,
+    nextMs: Math.min(runs.youngMs ?? nowMs, jobs?.youngMs ?? nowMs) + horizonMs,
+  };
+}
+
+interface UnitRecord {
+  readonly id: string;
+  readonly org: string;
+  readonly createdMs: number;
+  readonly arms?: Arms;
+  readonly measures?: Measures;
+}
+
+interface TableRead {
+  readonly records: readonly UnitRecord[];
+  /** Where the last page began. */
+  readonly cursor: string | null;
+  /** All units up to this time are read; infinite if all are. */
+  readonly boundMs: number;
+  /** The start of the first unit whose horizon has not ended. */
+  readonly youngMs: number | null;
+}
+
+async function readTable<T extends UnitRecord>(
+  { world }: Needs<"world">,
+  table: Table<T>,
+  index: string,
+  from: string | null,
+  cutMs: number,
+): Promise<TableRead> {
+  const records: UnitRecord[] = [];
+  let cursor = from;
+  for (let pages = 1; ; pages++) {
+    const page = await world.store.list(table, { index, limit: PAGE, order: "oldest", cursor: cursor ?? undefined });
+    const values = page.items.map(({ value }) => value);
+    const old = values.filter(({ createdMs }) => createdMs <= cutMs);
+    records.push(...old);
+    const youngMs = values.find(({ createdMs }) => createdMs > cutMs)?.createdMs ?? null;
+    if (youngMs !== null || page.cursor === null) {
+      return { records, cursor, boundMs: Number.POSITIVE_INFINITY, youngMs };
+    }
+    cursor = page.cursor;
+    if (pages >= PAGES_MAX) return { records, cursor, boundMs: records.at(-1)?.createdMs ?? cutMs, youngMs: null };
+  }
+}
+
+/** A table that was read beyond the bound is read from its old cursor again. */
+const cursorFor = (read: TableRead | null, boundMs: number, before: string | null): string | null =>
+  read === null || read.boundMs > boundMs ? before : read.cursor;
+
+function unitOf({ id: rolloutId }: Rollout, { id, createdMs, arms, measures }: UnitRecord): readonly MeasuredUnit[] {
+  const own = arms?.[rolloutId];
+  if (own?.untilMs === undefined) return [];
+  const measure = measures?.[rolloutId] ?? NO_MEASURE;
+  return [{ id, startMs: createdMs, arm: own.arm, stage: own.stage, measure, deadByBudget: 0 }];
+}
+
+/** Starts of one tenant within one horizon are one unit (`rollout-registry.ts`). */
+function tenantUnits(rollout: Rollout, records: readonly UnitRecord[]): readonly MeasuredUnit[] {
+  const units = new Map<string, MeasuredUnit>();
+  for (const record of records) {
+    const [own] = unitOf(rollout, record);
+    if (own === undefined) continue;
+    const period = Math.floor(record.createdMs / rollout.horizonMs);
+    const id = `${record.org}@${period}`;
+    const known = units.get(id);
+    const measure = known ? merged(known.measure, own.measure) : own.measure;
+    units.set(id, { ...(known ?? own), id, startMs: period * rollout.horizonMs, measure });
+  }
+  return [...units.values()];
+}
+
+function merged(all: UnitMeasure, one: UnitMeasure): UnitMeasure {
+  return one.admissionWaitsMs.values.reduce((sum, waitedMs) => observe(sum, { kind: "admitted", waitedMs }), all);
+}
+
+const PAGE = 200;
+const PAGES_MAX = 10;
+const COMMIT_MS_MAX = 2_000;
