@@ -21,6 +21,7 @@ import { addPolicy } from "./commands/policy-commands.ts";
 import { addRepair } from "./commands/repair.ts";
 import type { SimCommandOptions } from "./commands/sim.ts";
 import { addStatus } from "./commands/status.ts";
+import { addTrace } from "./commands/trace.ts";
 import { addWorkers } from "./commands/workers.ts";
 import { addWorkflow } from "./commands/workflow.ts";
 import { addCommand, type CommandContext, newContext, whole } from "./context.ts";
@@ -71,6 +72,7 @@ export function buildProgram(context: CommandContext): Command {
   addKill(program, context);
   addKey(program, context);
   addAudit(program, context);
+  addTrace(program, context);
   addConfig(program, context);
   addBackup(program, context);
   addRepair(program, context);

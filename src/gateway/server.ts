@@ -21,6 +21,7 @@ import { RequestPipeline } from "./request-pipeline.ts";
 import type { Gateway, Route } from "./route.ts";
 import { APPROVAL_ROUTES } from "./routes/approvals.ts";
 import { AUDIT_ROUTES } from "./routes/audit.ts";
+import { CONTENTION_ROUTES } from "./routes/contention.ts";
 import { DEAD_LETTER_ROUTES } from "./routes/dead-letters.ts";
 import { FAIL_OPEN_ROUTES } from "./routes/fail-open.ts";
 import { HEALTH_ROUTES } from "./routes/health.ts";
@@ -62,6 +63,7 @@ export const ROUTES: readonly Route[] = [
   ...WORKER_ROUTES,
   ...WORKERS_ROUTES,
   ...LOCK_ROUTES,
+  ...CONTENTION_ROUTES,
   ...STATUS_PAGE_ROUTES,
   ...HEALTH_ROUTES,
 ];

@@ -18,6 +18,7 @@ policy check|explain|simulate|diff|publish|rollback|list
 failopen open|list|close; kill engage|release|status
 lab lock-busy|admission|safety-outage|occ --seed --seeds --live --json --out
 lab rollout --trials --seed --seeds --json --out
+lab replay --last --from --policy --json --out; trace export
 sim --seed --seeds --runs --faults --mutant
 audit list|verify|checkpoint; completion
 `;

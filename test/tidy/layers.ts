@@ -27,7 +27,10 @@ export const LAYERS: Readonly<Record<string, readonly string[]>> = {
     ...["core/workflow", "core/expression", "core/yaml", "core/model", "core/retry", "core/jobs", "protocol"],
     "type core/settings",
   ],
-  "core/evaluation": ["core/evaluation", "core/expression", "core/policy", "core/workflow"],
+  "core/evaluation": [
+    ...["core/evaluation", "core/expression", "core/policy", "core/workflow", "core/contention"],
+    ...["type core/rollout", "type core/settings"],
+  ],
   "core/rollout": ["core/rollout", "core/model", "core/retry", "type core/settings"],
   "core/contention": ["core/contention", "core/model", "core/retry", "core/rollout", "protocol", "type core/settings"],
   "core/settings": ["core/model", "core/retry"],

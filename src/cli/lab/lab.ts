@@ -9,6 +9,7 @@ import { EXPERIMENTS } from "../../lab/experiments.ts";
 import { PROCESSES_MAX } from "../../lab/live.ts";
 import { liveFacts, liveFindings } from "../../lab/live-compare.ts";
 import { flagOf, type NumberParam, type Param, type RawParams, readParams, valueText } from "../../lab/params.ts";
+import { REPLAY_PARAMS } from "../../lab/replay/experiment.ts";
 import { addCommand, addGroup, type CommandContext, collect } from "../context.ts";
 import { CliError, EXIT, type ExitCode } from "../exit.ts";
 import { type Io, ProgressLine, printJson } from "../io.ts";
@@ -20,6 +21,7 @@ import {
   SECONDS_MAX,
   TIMES_MAX,
 } from "./live-options.ts";
+import { addReplayCommand, openReplay, type ReplayOptions, replayText } from "./replay.ts";
 
 export function addLab(program: Command, context: CommandContext): void {
   const { io, version, exit } = context;
@@ -32,12 +34,30 @@ export function addLab(program: Command, context: CommandContext): void {
       .option("--out <dir>", "write a report with charts into this directory")
       .action(async (options: LabOptions) => exit(await runLab(io, one, options, version)));
   }
+  addReplay(lab, context);
   addChapter(lab, context);
+}
+
+function addReplay(lab: Command, context: CommandContext): void {
+  const command = addReplayCommand(lab);
+  for (const [name, param] of Object.entries({ ...SEEDS_OF_REPLAY, ...REPLAY_PARAMS })) addFlag(command, name, param);
+  command
+    .option("--out <dir>", "write a report with charts into this directory")
+    .action(async (options: LabOptions & ReplayOptions) => {
+      const one = await openReplay(context, options);
+      context.exit(await runLab(context.io, one, options, context.version, replayText));
+    });
 }
 
 type LabOptions = RawParams & LiveOptions & { readonly json?: boolean; readonly out?: string };
 
-async function runLab(io: Io, one: Experiment, options: LabOptions, version: string): Promise<ExitCode> {
+async function runLab(
+  io: Io,
+  one: Experiment,
+  options: LabOptions,
+  version: string,
+  extraText: (outcome: Outcome, width: number | null) => string = () => "",
+): Promise<ExitCode> {
   const ask = readOptions(one, options);
   const request = readLiveOptions(options, `cordum lab ${one.name} --help`);
   if (request !== null) rejectMeasuredParams(one, options);
@@ -52,6 +72,7 @@ async function runLab(io: Io, one: Experiment, options: LabOptions, version: str
     const { tablesText } = await import("../../lab/report/tables.ts");
     const screen = io.screen?.() ?? null;
     io.out(tablesText(one.tables, outcome, { width: screen?.columns ?? null, color: screen?.color ?? false }));
+    io.out(extraText(outcome, screen?.columns ?? null));
     if (outcome.live)
       io.out(
         `\n${liveFacts(outcome.live)
@@ -93,8 +114,12 @@ async function simulateAndRun(
 }
 
 const SEEDS_MAX = 10_000;
+const SEEDS_OF_REPLAY = seedParams({ seedsDefault: 1, centre: "median" });
 
-function seedParams(one: Experiment): { readonly seed: NumberParam; readonly seeds: NumberParam } {
+function seedParams(one: Pick<Experiment, "seedsDefault" | "centre">): {
+  readonly seed: NumberParam;
+  readonly seeds: NumberParam;
+} {
   const count = { kind: "number", unit: "", isWhole: true } as const;
   return {
     seed: { ...count, default: 1, min: 0, max: Number.MAX_SAFE_INTEGER - SEEDS_MAX, help: "first seed" },

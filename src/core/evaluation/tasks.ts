@@ -4,12 +4,17 @@
  * 1. Every task is bounded by the limits of its document and by one step budget per request (L60).
  * 2. Invalid text is an answer, not an error. `over` means that the budget was exceeded; there is no answer then.
  */
+import type { StoredContention } from "../contention/acquisition.ts";
+import { predictStored } from "../contention/predict.ts";
 import { BudgetError } from "../expression/budget.ts";
 import { compile } from "../policy/compile.ts";
 import type { PolicyRequest } from "../policy/decision.ts";
 import { diff, type PolicyDiff } from "../policy/diff.ts";
 import { type PolicyDocument, type ReadPolicy, readPolicy } from "../policy/document.ts";
 import { type Simulation, simulate, simulationBudget } from "../policy/evaluate.ts";
+import type { RolloutPrediction } from "../rollout/rollout.ts";
+import type { RolloutSubject } from "../rollout/subject.ts";
+import type { Settings } from "../settings.ts";
 import { compileWorkflow } from "../workflow/definition/compile.ts";
 import { readWorkflow } from "../workflow/definition/read-workflow.ts";
 
@@ -64,6 +69,19 @@ export const TASKS = {
     const simulation = simulate(compile(read.document), requests, budget);
     return { kind: "ok", simulation, before: current, steps: budget.spent };
   },
+
+  /** Not text of a client, but seconds of work. */
+  predictRollout: ({
+    records,
+    settings,
+    subject,
+    treatment,
+  }: {
+    readonly records: readonly StoredContention[];
+    readonly settings: Settings;
+    readonly subject: RolloutSubject;
+    readonly treatment: string;
+  }): RolloutPrediction | null => predictStored(records, settings, subject, treatment),
 
   readWorkflow: (
     request: WorkflowSource,

@@ -1,13 +1,6 @@
-import {
-  CONTENTION,
-  CONTENTION_LIST,
-  type ContentionPath,
-  type ContentionRecord,
-  keyHash,
-  RETENTION_MS,
-} from "../../core/contention/acquisition.ts";
+import { CONTENTION, type ContentionPath, type ContentionRecord, keyHash } from "../../core/contention/acquisition.ts";
 import { ContentionBuffer } from "../../core/contention/buffer.ts";
-import { DamagedRecordError, decodeRecord, encodeRecord } from "../../core/contention/codec.ts";
+import { encodeRecord } from "../../core/contention/codec.ts";
 import { DEFAULT_ORG } from "../../core/model/job-id.ts";
 import { formatPolicy } from "../../core/retry/policies.ts";
 import { put } from "../../ports/store.ts";
@@ -168,42 +161,17 @@ class Mean {
     this.#count += 1;
   }
 
-  /** Null without values. */
+  /** Null with too few values, which are kept. */
   take(): number | null {
-    const mean = this.#count === 0 ? null : Math.round((1_000 * this.#sum) / this.#count) / 1_000;
+    if (this.#count < SAMPLES_MIN) return null;
+    const mean = Math.round((1_000 * this.#sum) / this.#count) / 1_000;
     this.#sum = 0;
     this.#count = 0;
     return mean;
   }
 }
 
-/** The records of all processes since a time, newest first; at most `limit`. Damaged records are left out. */
-export async function readContention(
-  { world }: Needs<"world">,
-  sinceMs: number,
-  limit: number = RECORDS_MAX,
-): Promise<readonly ContentionRecord[]> {
-  const records: ContentionRecord[] = [];
-  const fromMs = Math.max(sinceMs, world.clock.now() - RETENTION_MS);
-  let cursor: string | undefined;
-  do {
-    const page = await world.store.list(CONTENTION, { index: CONTENTION_LIST, limit: PAGE, cursor });
-    for (const { id, value } of page.items) {
-      if (value.toMs < fromMs || records.length >= limit) return records;
-      try {
-        records.push(decodeRecord(value));
-      } catch (error) {
-        if (!(error instanceof DamagedRecordError)) throw error;
-        world.log.write("warn", "contention_record_damaged", { id, error: error.message });
-      }
-    }
-    cursor = page.cursor ?? undefined;
-  } while (cursor !== undefined);
-  return records;
-}
-
 const MINUTE_MS = 60_000;
 const HOT_MAX = 1_000;
-const PAGE = 100;
-/** A day of ten processes. */
-const RECORDS_MAX = 14_400;
+/** The clock has whole milliseconds: a mean of few values says little. */
+const SAMPLES_MIN = 10;

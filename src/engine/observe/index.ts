@@ -1,9 +1,10 @@
 /** Explanations, dry runs, the live event feed and gauges. */
-export { type AppliedEvent, ContentionRecorder, readContention } from "./contention-recorder.ts";
+export { type AppliedEvent, ContentionRecorder } from "./contention-recorder.ts";
 export { dryRerun } from "./dry-rerun.ts";
 export { type DryRun, type DryStep, dryRun } from "./dry-run.ts";
 export { EventFeed, type JobUpdate, type RolloutUpdate, type RunUpdate } from "./event-feed.ts";
 export { explain } from "./explain-job.ts";
 export { explainRun, type RunWait } from "./explain-run.ts";
 export { Gauges } from "./gauges.ts";
+export { predictRollout, readContention } from "./predict-rollout.ts";
 export { RetryArrivals } from "./retry-arrivals.ts";

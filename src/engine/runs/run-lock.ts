@@ -1,4 +1,4 @@
-import { ALONE, BATCH_MAX, ROUNDS_MAX } from "../../core/contention/lock-turn.ts";
+import { ALONE, BATCH_MAX, PACED_BATCH_MAX, ROUNDS_MAX, WITH_OTHERS } from "../../core/contention/lock-turn.ts";
 import type { Arms } from "../../core/model/arms.ts";
 import { isRunFinal, RUNS, type Run } from "../../core/model/run.ts";
 import type { RetryUsage } from "../../core/retry/budget.ts";
@@ -207,8 +207,3 @@ function widthOf(run: Versioned<Run> | null): number {
   for (const id in run?.value.steps) width += run.value.steps[id]?.fan?.open ?? 0;
   return width;
 }
-
-/** `BATCH_MAX` while other runs are active. */
-const PACED_BATCH_MAX = 4;
-/** `ALONE` while other runs are active: shorter with pauses in between, because other holders wait; but at least a few batches. */
-const WITH_OTHERS = { holdMs: 40, roundsMin: 3 };

@@ -20,7 +20,7 @@ describe("contention recorder", () => {
   test("records the results of a run that met on its lock, from every process", async () => {
     const { harness, engine, runId } = await runFan(30, BASELINE_LOCK, 3);
     await harness.pass(61_000);
-    const records = await harness.run(readContention(engine, 0));
+    const records = (await harness.run(readContention(engine, 0))).map(decodeRecord);
     const all = records.flatMap(({ acquisitions }) => acquisitions);
     expect(records.length).toBeGreaterThan(1);
     expect(new Set(records.map(({ process }) => process)).size).toBe(records.length);
@@ -44,7 +44,7 @@ describe("contention recorder", () => {
   test("records the results that shared a commit", async () => {
     const { harness, engine } = await runFan(30, {}, 1);
     await harness.pass(61_000);
-    const [record] = await harness.run(readContention(engine, 0));
+    const [record] = (await harness.run(readContention(engine, 0))).map(decodeRecord);
     expect(record?.acquisitions.length).toBeGreaterThan(20);
     expect(record?.acquisitions.every(({ attempts }) => attempts === 1)).toBe(true);
     expect(record?.acquisitions.some(({ wasBlocked }) => wasBlocked)).toBe(true);
@@ -97,7 +97,7 @@ describe("contention recorder", () => {
     const { harness, engine } = await runFan(20, BASELINE_LOCK, 1);
     await harness.pass(61_000);
     expect([...harness.sim.net.store.rows(CONTENTION)]).toHaveLength(1);
-    const [record] = await harness.run(readContention(engine, 0));
+    const [record] = (await harness.run(readContention(engine, 0))).map(decodeRecord);
     expect(await harness.run(readContention(engine, (record?.toMs ?? 0) + 1))).toEqual([]);
     harness.crash("process-0");
     await harness.pass(RETENTION_MS);
