@@ -29,6 +29,7 @@ import { CliError, EXIT, type ExitCode } from "./exit.ts";
 import { type Io, ProgressLine, printJson } from "./io.ts";
 import { addLab } from "./lab/lab.ts";
 import { MEMBER_COMMAND } from "./lab/live-processes.ts";
+import { addRollout } from "./rollout/rollout.ts";
 import { addRun } from "./run/run.ts";
 import { printable } from "./table.ts";
 import type { UpOptions } from "./up/up.ts";
@@ -70,6 +71,7 @@ export function buildProgram(context: CommandContext): Command {
   addPolicy(program, context);
   addFailOpen(program, context);
   addKill(program, context);
+  addRollout(program, context);
   addKey(program, context);
   addAudit(program, context);
   addTrace(program, context);
@@ -129,7 +131,7 @@ type Format = "none" | "document" | "line";
 
 function formatOf(argv: readonly string[]): Format {
   if (!argv.includes("--json")) return "none";
-  const isStream = argv[0] === "run" && (argv[1] === "watch" || argv.includes("--watch"));
+  const isStream = argv[1] === "watch" || argv.includes("--watch");
   return isStream ? "line" : "document";
 }
 

@@ -31,6 +31,7 @@ import { KILL_ROUTES } from "./routes/kill-switch.ts";
 import { LOCK_ROUTES } from "./routes/locks.ts";
 import { MEMORY_ROUTES } from "./routes/memory.ts";
 import { POLICY_ROUTES } from "./routes/policy.ts";
+import { ROLLOUT_ROUTES } from "./routes/rollouts.ts";
 import { RUN_CONTROL_ROUTES } from "./routes/run-control.ts";
 import { RUN_ROUTES } from "./routes/runs.ts";
 import { STATUS_ROUTES } from "./routes/status.ts";
@@ -58,6 +59,7 @@ export const ROUTES: readonly Route[] = [
   ...POLICY_ROUTES,
   ...FAIL_OPEN_ROUTES,
   ...KILL_ROUTES,
+  ...ROLLOUT_ROUTES,
   ...STATUS_ROUTES,
   ...STREAM_ROUTES,
   ...WORKER_ROUTES,

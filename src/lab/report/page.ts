@@ -11,7 +11,8 @@ import { flagOf, type Param, type ParamValue, valueText } from "../params.ts";
 import type { Chart } from "./chart.ts";
 import { drawChart } from "./draw.ts";
 import { formatNumber } from "./format.ts";
-import { escaped, SVG_STYLE, svgFile, svgInline } from "./svg.ts";
+import { htmlFigure, htmlList, htmlPage, htmlTable } from "./html.ts";
+import { escaped, svgFile } from "./svg.ts";
 import { type Cell, type Grid, gridsOf } from "./tables.ts";
 
 export interface Provenance {
@@ -42,8 +43,8 @@ export function reportPage(one: Experiment, outcome: Outcome, { versions }: Prov
   const body = [
     `<h1>${escaped(title)}</h1>`,
     `<p class="description">${escaped(one.description)}</p>`,
-    ...chartsOf(one, outcome).map(figure),
-    ...(findings.length === 0 ? [] : ["<h2>Findings</h2>", list(findings)]),
+    ...chartsOf(one, outcome).map(htmlFigure),
+    ...(findings.length === 0 ? [] : ["<h2>Findings</h2>", htmlList(findings)]),
     "<h2>Figures</h2>",
     `<p>${escaped(figuresNote(outcome))}</p>`,
     ...gridsOf(one.tables, outcome).map(gridTable),
@@ -54,24 +55,7 @@ export function reportPage(one: Experiment, outcome: Outcome, { versions }: Prov
     ...(outcome.live ? [factTable("Live run", liveFacts(outcome.live))] : []),
     paramsTable(one, outcome),
   ];
-  return [
-    "<!doctype html>",
-    '<html lang="en">',
-    "<head>",
-    '<meta charset="utf-8">',
-    '<meta name="viewport" content="width=device-width, initial-scale=1">',
-    '<meta name="color-scheme" content="light dark">',
-    `<title>${escaped(title)}</title>`,
-    `<style>\n${PAGE_STYLE}\n</style>`,
-    "</head>",
-    "<body>",
-    "<main>",
-    ...body,
-    "</main>",
-    "</body>",
-    "</html>",
-    "",
-  ].join("\n");
+  return htmlPage(title, body);
 }
 
 /** The command that reproduces this outcome, without flags that have their default. */
@@ -99,16 +83,6 @@ function chartsOf(one: Experiment, outcome: Outcome): readonly Chart[] {
   return [...simulated, ...live.map((one) => ({ ...one, name: `live-${one.name}`, title: `Live: ${one.title}` }))];
 }
 
-function figure(chart: Chart): string {
-  return [
-    "<figure>",
-    `<h2>${escaped(chart.title)}</h2>`,
-    `<figcaption>${escaped(chart.caption)}</figcaption>`,
-    `<div class="scroll">${svgInline(drawChart(chart))}</div>`,
-    "</figure>",
-  ].join("\n");
-}
-
 function figuresNote({ seed, seeds, centre }: Outcome): string {
   if (seeds === 1) return `One run with seed ${seed}. The best figures are bold.`;
   return (
@@ -121,7 +95,7 @@ function gridTable({ title, headers, lines, keys, bestOf }: Grid): string {
   const head = headers.map((header) => `<th scope="col">${escaped(header)}</th>`).join("");
   const rows = lines.map((line) => `<tr>${line.map((cell, column) => tableCell(cell, column < keys)).join("")}</tr>`);
   const caption = `${title}; bold: best of its ${bestOf}`;
-  return table(caption, head, rows);
+  return htmlTable(caption, head, rows);
 }
 
 function tableCell({ text, spread, isBest }: Cell, isKey: boolean): string {
@@ -140,7 +114,7 @@ function allFigures({ rows }: Outcome): string {
     const values = names.map((name) => flat[index]?.get(name) ?? null);
     return `<tr>${cells.join("")}${values.map((value) => `<td>${value === null ? "–" : formatNumber(value)}</td>`).join("")}</tr>`;
   });
-  return `<details><summary>All figures</summary>\n${table("", head, lines)}\n</details>`;
+  return `<details><summary>All figures</summary>\n${htmlTable("", head, lines)}\n</details>`;
 }
 
 function flattened(figures: Figures, prefix = ""): [string, number | null][] {
@@ -162,7 +136,7 @@ function factTable(caption: string, facts: readonly (readonly [name: string, val
   const rows = facts.map(
     ([name, value]) => `<tr><th scope="row">${escaped(name)}</th><td class="text">${escaped(value)}</td></tr>`,
   );
-  return table(caption, "", rows);
+  return htmlTable(caption, "", rows);
 }
 
 function paramsTable({ params }: Experiment, outcome: Outcome): string {
@@ -173,53 +147,10 @@ function paramsTable({ params }: Experiment, outcome: Outcome): string {
     return `<tr><th scope="row"><code>${escaped(flagOf(name, param))}</code></th>${rest}</tr>`;
   });
   const head = ["parameter", "value", "default", "description"].map((name) => `<th scope="col">${name}</th>`).join("");
-  return table("Parameters", head, rows);
+  return htmlTable("Parameters", head, rows);
 }
 
 function withUnit(param: Param, value: ParamValue): string {
   const unit = "unit" in param && param.unit !== "" ? ` ${param.unit}` : "";
   return `${valueText(value).replaceAll(",", ", ")}${unit}`;
 }
-
-function table(caption: string, head: string, rows: readonly string[]): string {
-  const parts = [
-    caption === "" ? "" : `<caption>${escaped(caption)}</caption>`,
-    head === "" ? "" : `<thead><tr>${head}</tr></thead>`,
-    `<tbody>\n${rows.join("\n")}\n</tbody>`,
-  ].filter((part) => part !== "");
-  return `<div class="scroll"><table>\n${parts.join("\n")}\n</table></div>`;
-}
-
-function list(items: readonly string[]): string {
-  return `<ul>\n${items.map((item) => `<li>${escaped(item)}</li>`).join("\n")}\n</ul>`;
-}
-
-const PAGE_STYLE = `:root{--ground:#f5f6f8;--card:#ffffff;--ink:#3c4450;--strong:#15181d;--rule:#e1e5ea;--best:#0d7a5f}
-@media (prefers-color-scheme:dark){
-:root{--ground:#0f1115;--card:#171a20;--ink:#b4bcc8;--strong:#eef1f5;--rule:#2b303a;--best:#45d0a6}
-}
-*{box-sizing:border-box}
-body{margin:0;background:var(--ground);color:var(--ink);font:16px/1.55 system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif}
-main{max-width:948px;margin:0 auto;padding:32px 20px 64px}
-h1,h2{color:var(--strong);line-height:1.25}
-h1{font-size:28px;margin:0 0 8px}
-h2{font-size:20px;margin:40px 0 8px}
-.description{font-size:17px;max-width:70ch}
-figure{margin:28px 0;padding:20px 24px;background:var(--card);border:1px solid var(--rule);border-radius:10px}
-figure h2{margin:0 0 4px}
-figcaption{max-width:78ch;margin:0 0 12px}
-.scroll{overflow-x:auto}
-svg{display:block;max-width:100%;height:auto}
-table{border-collapse:collapse;margin:12px 0 20px;font-size:14px;font-variant-numeric:tabular-nums}
-caption{text-align:left;font-weight:600;color:var(--strong);padding:4px 0 6px;white-space:nowrap}
-th,td{padding:5px 12px 5px 0;border-bottom:1px solid var(--rule);text-align:right;vertical-align:baseline;white-space:nowrap}
-th{font-weight:600;color:var(--strong)}
-th[scope=row]{text-align:left}
-thead th:first-child{text-align:left}
-td.text{text-align:left;white-space:normal;min-width:9ch}
-td b{color:var(--best)}
-small{opacity:.72;font-size:11.5px}
-code{font:14px ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;color:var(--strong)}
-details{margin:12px 0}
-summary{cursor:pointer}
-${SVG_STYLE}`;

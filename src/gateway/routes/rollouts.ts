@@ -1,0 +1,291 @@
+/**
+ * Rollouts of retry policies. They change the behaviour of every tenant that takes part and show figures over all of them, so
+ * they require a key of tenant `*`.
+ */
+import { Type } from "typebox";
+import { DEFAULT_ORG } from "../../core/model/job-id.ts";
+import { RUNS, RUNS_GROUP, runsOf } from "../../core/model/run.ts";
+import { detectableEffects } from "../../core/rollout/detectable.ts";
+import { formatGate } from "../../core/rollout/gate.ts";
+import { newJudgement } from "../../core/rollout/judgement.ts";
+import { checkRollout, ROLLOUT_LIMITS, type RolloutRequest } from "../../core/rollout/request.ts";
+import { ROLLOUTS, ROLLOUTS_LIST, type Rollout } from "../../core/rollout/rollout.ts";
+import { JUDGEMENTS } from "../../core/rollout/stored-judgement.ts";
+import { summaryOf } from "../../core/rollout/summary.ts";
+import type { Engine } from "../../engine/engine.ts";
+import { predictRollout } from "../../engine/observe/index.ts";
+import {
+  endRollout,
+  loadRollout,
+  pauseRollout,
+  promoteRollout,
+  type RolloutAction,
+  type RolloutOutcome,
+  resumeRollout,
+  rollbackRollout,
+  startRollout,
+} from "../../engine/rollouts/index.ts";
+import { Problem } from "../problem.ts";
+import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route } from "../route.ts";
+import { listPage, PAGE_QUERY, pageOf } from "../views/page.ts";
+import { ROLLOUT, ROLLOUT_DETAILS, rolloutDetails, rolloutView } from "../views/rollout-views.ts";
+
+const SHARE = Type.Number({ minimum: 0, maximum: 1 });
+
+const NEW_ROLLOUT = Type.Object({
+  class: Type.String({
+    maxLength: 100,
+    description: "A retry class, or `admission.polled.policy`, `run_lock.engine_wait_ms`, `run_lock.coalesce`.",
+  }),
+  policy: Type.String({ maxLength: 100, description: "The treatment value, such as `bounded:500ms:0.3`." }),
+  share: Type.Union([SHARE, Type.Array(SHARE, { minItems: 1, maxItems: ROLLOUT_LIMITS.shares + 1 })], {
+    description:
+      "The treatment share, above 0 and below 1; a list is a ramp, whose next share applies when the gates are proved.",
+  }),
+  orgs: Type.Optional(
+    Type.Array(Type.String(), {
+      maxItems: ROLLOUT_LIMITS.orgs,
+      description: "Tenants that take part. Defaults to all.",
+    }),
+  ),
+  for_ms: Type.Optional(Type.Integer({ description: "The rollout ends after this time. Defaults to 7 days." })),
+  horizon_ms: Type.Optional(
+    Type.Integer({
+      description: "A unit is scored by what happens within this time of its start. Defaults to 10 minutes.",
+    }),
+  ),
+  gates: Type.Optional(
+    Type.Array(Type.String({ maxLength: 100 }), {
+      maxItems: ROLLOUT_LIMITS.gates,
+      description: "Conditions such as `run_lock_wait_p95<=1.2x`.",
+    }),
+  ),
+  switch_ms: Type.Optional(Type.Integer({ description: "Arms alternate in time blocks of this length." })),
+  reason: Type.Optional(
+    Type.String({ maxLength: ROLLOUT_LIMITS.reasonLength, description: "Recorded in the audit log." }),
+  ),
+});
+
+const DETECTABLE = Type.Union([
+  Type.Object({
+    units_per_hour: Type.Number({ description: "Estimated from the newest runs." }),
+    units: Type.Integer({ description: "Expected until the rollout ends." }),
+    effects: Type.Array(Type.Object({ gate: Type.String(), ratio: Type.Union([Type.Number(), Type.Null()]) }), {
+      description: "The smallest ratio of treatment to control that is detected in this time, by gate.",
+    }),
+  }),
+  Type.Null(),
+]);
+
+const ACTION = Type.Object({
+  reason: Type.Optional(
+    Type.String({ maxLength: ROLLOUT_LIMITS.reasonLength, description: "Recorded in the audit log." }),
+  ),
+});
+
+export const ROLLOUT_ROUTES: readonly Route[] = [
+  {
+    method: "POST",
+    path: "/api/v1/rollouts",
+    summary: "Start a rollout: a share of the runs and jobs uses another retry policy or run-lock setting",
+    access: "system",
+    body: NEW_ROLLOUT,
+    response: Type.Object({ ...ROLLOUT_DETAILS.properties, detectable: DETECTABLE }),
+    handle: start,
+  },
+  {
+    method: "GET",
+    path: "/api/v1/rollouts",
+    summary: "List rollouts, newest first",
+    access: "read",
+    allTenants: true,
+    query: PAGE_QUERY,
+    response: pageOf(ROLLOUT),
+    handle: list,
+  },
+  {
+    method: "GET",
+    path: "/api/v1/rollouts/:id",
+    summary: "Get a rollout with both arms, the evidence for each gate, and the prediction",
+    access: "read",
+    allTenants: true,
+    response: ROLLOUT_DETAILS,
+    handle: get,
+  },
+  action("pause", "Enrol no more units; enrolled ones keep their arm", pauseRollout),
+  action("resume", "Enrol units again", resumeRollout),
+  action("rollback", "Use the policy in force before for all units, also after a promotion", rollbackRollout),
+  action("end", "End a rollout without a promotion", endRollout),
+  {
+    method: "POST",
+    path: "/api/v1/rollouts/:id/promote",
+    summary: "Use the treatment value for all units; requires proved gates, or `force` with a reason",
+    access: "system",
+    body: Type.Object({ ...ACTION.properties, force: Type.Optional(Type.Boolean()) }),
+    response: ROLLOUT,
+    handle: async ({ engine }, request) => {
+      const { force = false } = (request.body ?? {}) as { readonly force?: boolean };
+      return actionResponse(await promoteRollout(engine, { ...actionOf(request), isForced: force }), request);
+    },
+  },
+];
+
+function action(
+  name: string,
+  summary: string,
+  act: (engine: Engine, action: RolloutAction) => Promise<RolloutOutcome>,
+): Route {
+  return {
+    method: "POST",
+    path: `/api/v1/rollouts/:id/${name}`,
+    summary,
+    access: "system",
+    body: ACTION,
+    response: ROLLOUT,
+    handle: async ({ engine }, request) => actionResponse(await act(engine, actionOf(request)), request),
+  };
+}
+
+interface NewRollout {
+  readonly class: string;
+  readonly policy: string;
+  readonly share: number | readonly number[];
+  readonly orgs?: readonly string[];
+  readonly for_ms?: number;
+  readonly horizon_ms?: number;
+  readonly gates?: readonly string[];
+  readonly switch_ms?: number;
+  readonly reason?: string;
+}
+
+async function start({ engine }: Gateway, { body, principal }: GatewayRequest): Promise<GatewayResponse> {
+  const options = body as NewRollout;
+  const request: RolloutRequest = {
+    subject: options.class,
+    treatment: options.policy,
+    shares: typeof options.share === "number" ? [options.share] : options.share,
+    orgs: options.orgs,
+    forMs: options.for_ms,
+    horizonMs: options.horizon_ms,
+    gates: options.gates,
+    switchMs: options.switch_ms,
+    reason: options.reason,
+    by: principal.id,
+  };
+  const { current } = engine.settings;
+  // The prediction takes time: a request that cannot start is refused before it.
+  const checked = checkRollout(request, current, current.rollout.alpha, engine.world.clock.now());
+  if (checked.kind === "bad") throw badField(checked.field, checked.why);
+  const { subject, treatment } = checked.rollout;
+  const prediction = await predictRollout(engine, subject, treatment);
+  const started = await startRollout(engine, { ...request, prediction });
+  switch (started.kind) {
+    case "started":
+      return ok({
+        ...(await detailsOf(engine, started.rollout)),
+        detectable: await detectableOf(engine, started.rollout),
+      });
+    case "bad":
+      throw badField(started.field, started.why);
+    case "already_active": {
+      const id = started.id ?? "{id}";
+      const detail = `rollout \`${id}\` of \`${subject}\` is active; end it with \`POST /api/v1/rollouts/${id}/end\` first`;
+      throw new Problem("rollout_active", detail, { rollout_id: started.id });
+    }
+    default:
+      return started satisfies never;
+  }
+}
+
+function badField(field: keyof RolloutRequest, why: string): Problem {
+  return new Problem("invalid_request", `\`${API_NAMES[field] ?? field}\`: ${why}`);
+}
+
+const API_NAMES: Readonly<Partial<Record<keyof RolloutRequest, string>>> = {
+  subject: "class",
+  treatment: "policy",
+  shares: "share",
+  forMs: "for_ms",
+  horizonMs: "horizon_ms",
+  switchMs: "switch_ms",
+};
+
+async function list({ engine }: Gateway, { query }: GatewayRequest): Promise<GatewayResponse> {
+  return listPage(engine.world.store, ROLLOUTS, ROLLOUTS_LIST, query, ({ value }) =>
+    rolloutView(value, gatesOf(value)),
+  );
+}
+
+async function get({ engine }: Gateway, { params }: GatewayRequest): Promise<GatewayResponse> {
+  const found = await loadRollout(engine, params.id ?? "");
+  if (!found) throw notFound(params.id ?? "");
+  return ok(await detailsOf(engine, found.value));
+}
+
+async function detailsOf({ world }: Engine, rollout: Rollout): Promise<object> {
+  const stored = await world.store.load(JUDGEMENTS, rollout.id);
+  const summary = summaryOf(rollout, stored?.value.judgement ?? newJudgement(rollout));
+  return rolloutDetails(rollout, gatesOf(rollout), summary);
+}
+
+const gatesOf = ({ gates }: Rollout): readonly string[] => gates.map(formatGate);
+
+/** The smallest effect that the traffic of the last runs lets the rollout detect; null without runs. */
+async function detectableOf({ world }: Engine, rollout: Rollout): Promise<object | null> {
+  const { gates, shares, stage, alpha, endsMs, startedMs, orgs } = rollout;
+  const known = orgs.length > 0 ? orgs : [DEFAULT_ORG, ...(await world.store.counts(RUNS_GROUP, ORGS_READ)).keys()];
+  let perHour = 0;
+  for (const org of new Set(known.slice(0, ORGS_READ))) {
+    const { items } = await world.store.list(RUNS, { index: runsOf(org), limit: RUNS_READ });
+    const oldestMs = items.at(-1)?.value.createdMs;
+    if (oldestMs !== undefined && items.length > 1) perHour += items.length / Math.max(MINUTE_MS, startedMs - oldestMs);
+  }
+  perHour *= 60 * MINUTE_MS;
+  if (perHour === 0) return null;
+  const units = Math.floor((perHour * (endsMs - startedMs)) / (60 * MINUTE_MS));
+  const effects = detectableEffects({ gates, share: shares[stage] ?? 0.5, alpha, units });
+  return { units_per_hour: perHour, units, effects: effects.map(({ gate, ratio }) => ({ gate, ratio })) };
+}
+
+function actionOf({ params, body, principal }: GatewayRequest): RolloutAction {
+  const { reason = "" } = (body ?? {}) as { readonly reason?: string };
+  return { id: params.id ?? "", by: principal.id, reason };
+}
+
+function actionResponse(outcome: RolloutOutcome, { params, principal }: GatewayRequest): GatewayResponse {
+  const id = params.id ?? "";
+  switch (outcome.kind) {
+    case "moved":
+      return ok(rolloutView(outcome.rollout, gatesOf(outcome.rollout)));
+    case "not_found":
+      throw notFound(id);
+    case "illegal":
+      throw new Problem(
+        "rollout_state",
+        `rollout \`${id}\` is ${outcome.rollout.state}; \`GET /api/v1/rollouts/${id}\` shows why`,
+      );
+    case "not_proved": {
+      const detail = `not every gate of rollout \`${id}\` is proved; wait, or send \`force: true\` with a \`reason\``;
+      throw new Problem("rollout_not_proved", detail);
+    }
+    case "reason_missing":
+      throw new Problem(
+        "invalid_request",
+        "`force` requires a `reason`; it is recorded in the audit log with your key `" + principal.id + "`",
+      );
+    case "too_many_promoted":
+      throw new Problem(
+        "rollout_limit",
+        `${outcome.limit} values are promoted; move one to the configuration and roll its rollout back`,
+      );
+    default:
+      return outcome satisfies never;
+  }
+}
+
+const notFound = (id: string): Problem =>
+  new Problem("rollout_not_found", `no rollout \`${id}\`; \`GET /api/v1/rollouts\` lists them`);
+
+const MINUTE_MS = 60_000;
+const ORGS_READ = 20;
+const RUNS_READ = 200;

@@ -1,0 +1,190 @@
+import { Type } from "typebox";
+import { GATE_METRICS } from "../../core/rollout/gate.ts";
+import type { PredictedFigures, Quantiles, Rollout, RolloutPrediction } from "../../core/rollout/rollout.ts";
+import type { ArmSummary, Distribution, GateSummary, RolloutSummary } from "../../core/rollout/summary.ts";
+
+const NUMBER_OR_NULL = Type.Union([Type.Number(), Type.Null()]);
+const INTERVAL = Type.Union([Type.Object({ low: Type.Number(), high: Type.Number() }), Type.Null()]);
+const QUANTILES = { p50: Type.Number(), p95: Type.Number(), p99: Type.Number() };
+const DISTRIBUTION = Type.Union([
+  Type.Object({
+    ...QUANTILES,
+    intervals: Type.Object(
+      { p50: INTERVAL, p95: INTERVAL, p99: INTERVAL },
+      { description: "Confidence sequences: they hold at every inspection. Null with too few units." },
+    ),
+  }),
+  Type.Null(),
+]);
+
+const ARM = Type.Object({
+  units: Type.Integer({ description: "Measured runs, jobs or tenants whose horizon has ended." }),
+  busy_retries: Type.Integer(),
+  busy_retries_per_unit: NUMBER_OR_NULL,
+  busy_retries_per_minute: NUMBER_OR_NULL,
+  first_retry_success: Type.Union([Type.Number(), Type.Null()], {
+    description: "Share of the refused events that the first retry served.",
+  }),
+  results: Type.Integer(),
+  dead_letters: Type.Integer({ description: "Dead letters because a retry budget was exhausted." }),
+  run_lock_wait_ms: DISTRIBUTION,
+  job_result_latency_ms: DISTRIBUTION,
+  admission_wait_ms: DISTRIBUTION,
+});
+
+const GATE = Type.Object({
+  gate: Type.String({
+    description: `A condition on treatment relative to control: ${Object.entries(GATE_METRICS)
+      .map(([name, comparison]) => `\`${name}${comparison}1.1x\``)
+      .join(", ")}.`,
+  }),
+  e_value: Type.Number({
+    description: "Evidence for a breach. The mean over all gates rolls back at `e_value_limit`.",
+  }),
+  proof_e_value: Type.Number({ description: "Evidence that the gate holds; proved at `e_value_limit`." }),
+  proved: Type.Boolean(),
+  blocks: Type.Integer(),
+  difference: Type.Union([Type.Object({ mean: Type.Number(), low: Type.Number(), high: Type.Number() }), Type.Null()]),
+});
+
+const FIGURES = Type.Object({
+  policy: Type.String(),
+  busy_retries: Type.Integer(),
+  first_retry_success: NUMBER_OR_NULL,
+  run_lock_wait_ms: Type.Object(QUANTILES),
+  job_result_latency_ms: Type.Object(QUANTILES),
+});
+
+const PREDICTION = Type.Union([
+  Type.Object({
+    from: Type.String(),
+    to: Type.String(),
+    acquisitions: Type.Integer(),
+    control: FIGURES,
+    treatment: FIGURES,
+  }),
+  Type.Null(),
+]);
+
+/** An item of the list. */
+export const ROLLOUT = Type.Object({
+  id: Type.String(),
+  class: Type.String({ description: "The retry class or setting." }),
+  policy: Type.String({ description: "The treatment value." }),
+  control: Type.String({ description: "The value in force at the start." }),
+  state: Type.String({ description: "`running`, `paused`, `proved`, `promoted`, `rolled_back` or `ended`." }),
+  share: Type.Number({ description: "The treatment share of the current stage." }),
+  shares: Type.Array(Type.Number(), { description: "The ramp." }),
+  stage: Type.Integer({ description: "Index into `shares`." }),
+  orgs: Type.Array(Type.String(), { description: "Tenants that take part; empty for all." }),
+  gates: Type.Array(Type.String()),
+  horizon_ms: Type.Integer(),
+  switch_ms: Type.Union([Type.Integer(), Type.Null()]),
+  alpha: Type.Number(),
+  started_by: Type.String(),
+  started_at: Type.String(),
+  ends_at: Type.String(),
+  updated_at: Type.String(),
+  updated_by: Type.String(),
+  reason: Type.String({ description: "The reason of the latest transition." }),
+});
+
+/** One rollout with its figures. */
+export const ROLLOUT_DETAILS = Type.Object({
+  ...ROLLOUT.properties,
+  e_value: Type.Number({ description: "The mean of the e-values of the gates." }),
+  e_value_limit: Type.Number(),
+  judged_gates: Type.Array(GATE),
+  arms: Type.Object({ control: ARM, treatment: ARM }),
+  series: Type.Array(Type.Object({ at: Type.String(), units: Type.Integer(), e_values: Type.Array(Type.Number()) }), {
+    description: "E-values of the gates over time, in the order of `judged_gates`.",
+  }),
+  prediction: PREDICTION,
+  expected_decision: Type.Union([Type.Object({ kind: Type.String(), in_ms: Type.Integer() }), Type.Null()]),
+});
+
+export function rolloutView(rollout: Rollout, gates: readonly string[]): object {
+  const { id, subject, treatment, control, state, shares, stage, orgs, horizonMs, switchMs, alpha } = rollout;
+  return {
+    id,
+    class: subject,
+    policy: treatment,
+    control,
+    state,
+    share: shares[stage] ?? 0,
+    shares,
+    stage,
+    orgs,
+    gates,
+    horizon_ms: horizonMs,
+    switch_ms: switchMs,
+    alpha,
+    started_by: rollout.startedBy,
+    started_at: timeText(rollout.startedMs),
+    ends_at: timeText(rollout.endsMs),
+    updated_at: timeText(rollout.updatedMs),
+    updated_by: rollout.by,
+    reason: rollout.reason,
+  };
+}
+
+export function rolloutDetails(rollout: Rollout, gates: readonly string[], summary: RolloutSummary): object {
+  const { eValue, eValueLimit, arms, series, decision } = summary;
+  return {
+    ...rolloutView(rollout, gates),
+    e_value: eValue,
+    e_value_limit: eValueLimit,
+    judged_gates: summary.gates.map(gateView),
+    arms: { control: armView(arms.control), treatment: armView(arms.treatment) },
+    series: series.points.map(({ atMs, units, e }) => ({ at: timeText(atMs), units, e_values: e })),
+    prediction: rollout.prediction === null ? null : predictionView(rollout.prediction),
+    expected_decision: decision === null ? null : { kind: decision.kind, in_ms: decision.inMs },
+  };
+}
+
+function gateView({ gate, breachE, proofE, isProved, blocks, difference }: GateSummary): object {
+  return { gate, e_value: breachE, proof_e_value: proofE, proved: isProved, blocks, difference };
+}
+
+function armView(arm: ArmSummary): object {
+  return {
+    units: arm.units,
+    busy_retries: arm.busyRetries,
+    busy_retries_per_unit: arm.retriesPerUnit,
+    busy_retries_per_minute: arm.retriesPerMinute,
+    first_retry_success: arm.firstRetrySuccess,
+    results: arm.results,
+    dead_letters: arm.deadLetters,
+    run_lock_wait_ms: distributionView(arm.lockWaitMs),
+    job_result_latency_ms: distributionView(arm.latencyMs),
+    admission_wait_ms: distributionView(arm.admissionWaitMs),
+  };
+}
+
+function distributionView(distribution: Distribution | null): object | null {
+  if (distribution === null) return null;
+  return { ...quantilesView(distribution), intervals: distribution.intervals };
+}
+
+export function predictionView({ fromMs, toMs, acquisitions, control, treatment }: RolloutPrediction): object {
+  return {
+    from: timeText(fromMs),
+    to: timeText(toMs),
+    acquisitions,
+    control: figuresView(control),
+    treatment: figuresView(treatment),
+  };
+}
+
+function figuresView({ policy, busyRetries, firstRetrySuccess, waitMs, latencyMs }: PredictedFigures): object {
+  return {
+    policy,
+    busy_retries: busyRetries,
+    first_retry_success: firstRetrySuccess,
+    run_lock_wait_ms: quantilesView(waitMs),
+    job_result_latency_ms: quantilesView(latencyMs),
+  };
+}
+
+const quantilesView = ({ p50, p95, p99 }: Quantiles): object => ({ p50, p95, p99 });
+const timeText = (ms: number): string => new Date(ms).toISOString();
