@@ -54,6 +54,6 @@ export const count = <U extends Unit>(unit: U, min: number, max: number) =>
 
 /** The source of a value, and the place in it. */
 export interface Origin {
-  readonly kind: "default" | "baseline" | "file" | "environment" | "flag";
+  readonly kind: "default" | "baseline" | "file" | "environment" | "flag" | "rollout";
   readonly place: string;
 }

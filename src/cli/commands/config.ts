@@ -5,24 +5,52 @@ import type { Origin, Setting, SettingType, Value } from "../../config/setting.t
 import { environmentName, SETTINGS } from "../../config/table.ts";
 import { REDACTED } from "../../core/model/redact.ts";
 import { suggestion } from "../../core/model/suggestion.ts";
+import type { Json } from "../client.ts";
 import { addCommand, addGroup, type CommandContext } from "../context.ts";
 import { CliError, EXIT } from "../exit.ts";
 import { type Io, printJson } from "../io.ts";
 import { textTable } from "../table.ts";
 import { loadConfig } from "../up/load-config.ts";
 
-export function addConfig(program: Command, { io }: CommandContext): void {
+export function addConfig(program: Command, { io, client }: CommandContext): void {
   const config = addGroup(program, "config", "inspect the settings of the control plane");
   addCommand(config, "explain", "list all settings with their value and origin")
     .argument("[name]", "show one setting in detail")
     .option("--config <file>", "config file (default: cordum.yaml, if it exists)")
-    .action((name: string | undefined, options: { json?: boolean; config?: string }) => {
-      explainConfig(io, loadConfig(io, options.config, []), name, options.json === true);
+    .action(async (name: string | undefined, options: { json?: boolean; config?: string }) => {
+      const config = loadConfig(io, options.config, []);
+      explainConfig(io, config, name, options.json === true, await promotedValues(client));
     });
 }
 
-export function explainConfig(io: Io, config: Config, name: string | undefined, json: boolean): void {
-  const all = everySetting(config);
+/** Values that a rollout promoted in the running control plane; none if it cannot be asked. */
+async function promotedValues(client: CommandContext["client"]): Promise<PromotedValues> {
+  try {
+    const { items } = await client().get("/rollouts", { limit: "200" });
+    const promoted: Json[] = items.filter(({ state }: Json) => state === "promoted");
+    // Of two promotions of a setting, the later one is in force.
+    promoted.sort((a, b) => String(a.updated_at).localeCompare(String(b.updated_at)));
+    return new Map(
+      promoted.map((one) => {
+        const origin = { kind: "rollout", place: `rollout ${one.id}, promoted by ${one.updated_by}` } as const;
+        return [one.setting, { value: String(one.policy), origin }] as const;
+      }),
+    );
+  } catch {
+    return new Map();
+  }
+}
+
+type PromotedValues = ReadonlyMap<string, { readonly value: string; readonly origin: Origin }>;
+
+export function explainConfig(
+  io: Io,
+  config: Config,
+  name: string | undefined,
+  json: boolean,
+  promoted: PromotedValues = new Map(),
+): void {
+  const all = everySetting(config).map((one) => ({ ...one, ...promoted.get(one.name) }));
   const chosen = name === undefined ? all : all.filter((one) => one.name === name || one.setting.name === name);
   if (name !== undefined && chosen.length === 0) chosen.push(defaultFor(name));
   if (json) printJson(io, chosen.map(document));

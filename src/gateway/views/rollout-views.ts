@@ -1,6 +1,7 @@
 import { Type } from "typebox";
 import { GATE_METRICS } from "../../core/rollout/gate.ts";
 import type { PredictedFigures, Quantiles, Rollout, RolloutPrediction } from "../../core/rollout/rollout.ts";
+import { settingOf } from "../../core/rollout/subject.ts";
 import type { ArmSummary, Distribution, GateSummary, RolloutSummary } from "../../core/rollout/summary.ts";
 
 const NUMBER_OR_NULL = Type.Union([Type.Number(), Type.Null()]);
@@ -70,6 +71,7 @@ const PREDICTION = Type.Union([
 export const ROLLOUT = Type.Object({
   id: Type.String(),
   class: Type.String({ description: "The retry class or setting." }),
+  setting: Type.String({ description: "The setting that a promotion overrides." }),
   policy: Type.String({ description: "The treatment value." }),
   control: Type.String({ description: "The value in force at the start." }),
   state: Type.String({ description: "`running`, `paused`, `proved`, `promoted`, `rolled_back` or `ended`." }),
@@ -108,6 +110,7 @@ export function rolloutView(rollout: Rollout, gates: readonly string[]): object 
   return {
     id,
     class: subject,
+    setting: settingOf(subject),
     policy: treatment,
     control,
     state,
