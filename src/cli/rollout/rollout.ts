@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import { InvalidArgumentError } from "commander";
-import { terminalJson } from "../../core/model/escape.ts";
+import { terminalJson } from "../../core/model/json.ts";
 import { type Client, type Json, pathTo, retryWhileUnavailable } from "../client.ts";
 import { addCommand, addGroup, addListCommand, type CommandContext, collect, durationUpTo } from "../context.ts";
 import { EXIT, type ExitCode } from "../exit.ts";
