@@ -252,7 +252,7 @@ function actionOf({ params, body, principal }: GatewayRequest): RolloutAction {
   return { id: params.id ?? "", by: principal.id, reason };
 }
 
-function actionResponse(outcome: RolloutOutcome, { params, principal }: GatewayRequest): GatewayResponse {
+function actionResponse(outcome: RolloutOutcome, { params }: GatewayRequest): GatewayResponse {
   const id = params.id ?? "";
   switch (outcome.kind) {
     case "moved":
@@ -269,10 +269,7 @@ function actionResponse(outcome: RolloutOutcome, { params, principal }: GatewayR
       throw new Problem("rollout_not_proved", detail);
     }
     case "reason_missing":
-      throw new Problem(
-        "invalid_request",
-        "`force` requires a `reason`; it is recorded in the audit log with your key `" + principal.id + "`",
-      );
+      throw new Problem("invalid_request", "`force` requires a `reason`; it is recorded in the audit log");
     case "too_many_promoted":
       throw new Problem(
         "rollout_limit",
