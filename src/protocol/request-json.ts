@@ -32,7 +32,7 @@ function renamed(value: object, rename: (name: string) => string): Readonly<Reco
   return Object.fromEntries(entries);
 }
 
-const snakeCase = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+export const snakeCase = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 
 /** Their keys belong to the client. */
 const MAPS: ReadonlySet<string> = new Set(["env", "labels"]);

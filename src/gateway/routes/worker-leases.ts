@@ -44,6 +44,7 @@ const LEASED = Type.Object({
   jobs: Type.Array(
     Type.Object({
       job_id: Type.String(),
+      id: Type.String({ description: "The same as `job_id`." }),
       attempt: Type.Integer(),
       lease_id: Type.String({ description: "Required by all other worker requests for this attempt." }),
       topic: Type.String(),
@@ -215,6 +216,7 @@ function leasedView(job: Job, id: string, input: unknown): object {
   const { constraints } = job.safety ?? {};
   return {
     job_id: id,
+    id,
     attempt: job.attempt,
     lease_id: job.leaseId,
     topic: job.topic,

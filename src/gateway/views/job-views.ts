@@ -86,9 +86,10 @@ function resultDetailsView({ resultDetails }: Job): View {
 /** A job that awaits approval, with everything that the approval covers. */
 export function pendingApprovalView(job: Job, input: unknown, hidden: string[]): View {
   const { approval } = job;
-  redact({ labels: job.labels, risk_tags: job.riskTags }, { hidden });
+  redact({ labels: job.labels, risk_tags: job.riskTags, ...detailsToJson(job.details ?? {}) }, { hidden });
   return {
     job_id: clientJobId(job.org, job.id),
+    id: clientJobId(job.org, job.id),
     topic: job.topic,
     tenant_id: job.org,
     priority: job.priority,
