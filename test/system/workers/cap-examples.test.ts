@@ -44,6 +44,9 @@ const packet = (senderId: string, payload: object): Uint8Array =>
     ...payload,
   });
 
+const packetOfVersion = (protocolVersion: number, senderId: string, payload: object): Uint8Array =>
+  wireEncode({ ...wireDecode(packet(senderId, payload)), protocolVersion });
+
 const keyOf = (pointer: unknown): string => String(pointer).replace(/^redis:\/\//, "");
 
 /** Answers one job after the other; returns the requests it executed. */
@@ -106,6 +109,38 @@ test("the example client's jobs run on the example worker, each once, with and w
   }
   expect(executed.map(({ jobId }) => jobId).sort()).toEqual([...ids].sort());
   expect(executed[0]).toMatchObject({ topic: "job.echo", env, adapterId: "echo", tenantId: "default" });
+});
+
+test("a worker of another protocol version gets no job, and its results are refused with the reason", async () => {
+  const received: string[] = [];
+  bus.subscribe("job.later", { queue: "job.later", callback: () => void received.push("job.later") });
+  const alert = new Promise<WirePacket>((resolve) => {
+    bus.subscribe("sys.alert", {
+      callback: (_, message) => {
+        const { alert } = wireDecode(message.data) as { alert?: WirePacket };
+        if (alert?.code === "VERSION_MISMATCH") resolve(alert);
+      },
+    });
+  });
+  const handshake = { componentId: "later-1", role: 3, readyTopics: ["job.later"] };
+  bus.publish("sys.handshake", packetOfVersion(2, "later-1", { handshake }));
+  expect(await alert).toMatchObject({ component: "later-1", errorCodeEnum: 100 });
+  await submit("later-1", { topic: "job.later" });
+
+  // It took a job of another topic before its handshake.
+  const taken = new Promise<WirePacket>((resolve) => {
+    bus.subscribe("job.taken", {
+      queue: "job.taken",
+      callback: (_, message) => resolve(wireDecode(message.data).jobRequest as WirePacket),
+    });
+  });
+  const failed = reported("sys.job.dlq", "taken-1");
+  await submit("taken-1", { topic: "job.taken" });
+  await taken;
+  const jobResult = { jobId: "taken-1", status: 5, workerId: "later-1" };
+  bus.publish("sys.job.result", packetOfVersion(2, "later-1", { jobResult }));
+  expect(await failed).toMatchObject({ status: 6, errorMessage: expect.stringContaining("protocol version 2") });
+  expect(received).toEqual([]);
 });
 
 test("the example client learns that its submission was refused, and cancels a job", async () => {
