@@ -75,6 +75,19 @@ export async function readInput(
   return { problem: `${payloadFaultText(`the input of job \`${id}\``, read)}; submit the job again` };
 }
 
+/**
+ * Bytes that a client or worker stored under its own name. `other_type`: the store refuses to read them, because the key holds
+ * a list or a hash; a retry cannot succeed.
+ */
+export async function readSent({ world }: Needs<"world">, key: string): Promise<Uint8Array | "other_type" | null> {
+  try {
+    return await world.blobs.get(key);
+  } catch (error) {
+    if ((error as { readonly code?: unknown }).code === "STORE_REFUSED") return "other_type";
+    throw error;
+  }
+}
+
 /** Extends the retention of a stored payload; false if it is gone. */
 export async function keepPayload(engine: Needs<"world">, payload: StoredPayload, untilMs: number): Promise<boolean> {
   const read = await readPayload(engine, payload);

@@ -1,12 +1,13 @@
 import type { Job, Payload } from "../../core/model/job.ts";
 import { bytesOf } from "../../core/workflow/run/run-draft.ts";
 import type { JobResult } from "../../protocol/packet.ts";
-import { attemptOutputKey, keyIn, outputKey, ownKeyIn } from "../../protocol/pointer.ts";
+import { isAttemptOutput, keyIn, outputKey, ownKeyIn } from "../../protocol/pointer.ts";
 import type { Needs } from "../engine.ts";
 import {
   keptUntilMs,
   ownedByJob,
   type Place,
+  readSent,
   storeBytes,
   storeValue,
   type TooLarge,
@@ -27,7 +28,7 @@ export type AcceptedOutput =
 /** Deletes the key of one attempt's output, which only this result names. Other keys expire. */
 export function discardOutput(engine: Needs<"world" | "tasks">, { jobId, resultPtr = "" }: JobResult): void {
   const key = ownKeyIn(resultPtr, "res", jobId);
-  if (!key?.startsWith(attemptOutputKey(jobId, ""))) return;
+  if (key === null || !isAttemptOutput(key)) return;
   engine.tasks.track(engine.world.blobs.delete(key).catch(() => undefined));
 }
 
@@ -51,7 +52,8 @@ async function acceptArtifacts(
   let bytes = 0;
   for (const pointer of new Set(result.artifactPtrs)) {
     const key = pointer === result.resultPtr ? null : ownKeyIn(pointer, "res", job.id);
-    bytes += (key === null ? null : await engine.world.blobs.get(key))?.length ?? 0;
+    const value = key === null ? null : await readSent(engine, key);
+    if (value !== null && value !== "other_type") bytes += value.length;
     const why = sizeProblem(job, bytes);
     if (why !== null) return refused(why);
   }
@@ -94,8 +96,9 @@ async function copyOutput(
     const name = outputKey(job.id);
     return refused(`\`${keyIn(pointer).slice(0, NAME_LENGTH_MAX)}\` is not a result of this job; use \`${name}\``);
   }
-  const bytes = await engine.world.blobs.get(key);
+  const bytes = await readSent(engine, key);
   if (bytes === null) return refused(`there is no value at \`${key}\`; store it before the result is published`);
+  if (bytes === "other_type") return refused(`the value at \`${key}\` is not a string`);
   const why = sizeProblem(job, artifactBytes + bytes.length);
   return why === null ? stored(await storeBytes(engine, bytes, () => outputPlace(engine, job))) : refused(why);
 }

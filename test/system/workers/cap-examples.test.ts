@@ -111,6 +111,47 @@ test("the example client's jobs run on the example worker, each once, with and w
   expect(executed[0]).toMatchObject({ topic: "job.echo", env, adapterId: "echo", tenantId: "default" });
 });
 
+test("a silent worker gets packets without extensions beside workers that ask for them", async () => {
+  // Its id is no subject token, so its jobs are sent to the queue group.
+  const capabilities = { direct: true, inline: true };
+  const handshake = { componentId: "sdk.1", role: 3, supportedVersions: [1], readyTopics: ["job.mixed"], capabilities };
+  bus.publish("sys.handshake", packet("sdk.1", { handshake }));
+  await bus.flush();
+  const executed = exampleWorker("job.mixed");
+  const sent: Uint8Array[] = [];
+  bus.subscribe("job.mixed", { callback: (_, message) => void sent.push(message.data) });
+  const result = reported("sys.job.result", "mixed-1");
+  await submit("mixed-1", { topic: "job.mixed" }, { n: 1 });
+  expect(await result).toMatchObject({ status: 5 });
+  expect(JSON.parse((await redis.get("res/mixed-1")) ?? "")).toEqual({ echoed: { n: 1 } });
+  expect(executed).toMatchObject([{ jobId: "mixed-1", topic: "job.mixed", contextPtr: expect.any(String) }]);
+  // The library drops fields that it does not know.
+  expect(sent.map((bytes) => Buffer.from(bytes))).toEqual(
+    sent.map((bytes) => Buffer.from(wireEncode(wireDecode(bytes)))),
+  );
+});
+
+test("pointers with names of the client's and the worker's own are accepted; a result of another type is refused", async () => {
+  const taken = (topic: string) =>
+    new Promise<WirePacket>((resolve) => {
+      bus.subscribe(topic, {
+        queue: topic,
+        callback: (_, message) => resolve(wireDecode(message.data).jobRequest as WirePacket),
+      });
+    });
+  const request = taken("job.own");
+  await redis.set("my-app/own-1/input.json", JSON.stringify({ n: 2 }));
+  const own = { jobId: "own-1", topic: "job.own", contextPtr: "redis://my-app/own-1/input.json" };
+  bus.publish("sys.job.submit", packet("client-1", { jobRequest: own }));
+  const key = keyOf((await request).contextPtr);
+  expect(JSON.parse((await redis.get(key)) ?? "")).toEqual({ n: 2 });
+  await redis.rpush("my-app/own-1/output", "a list");
+  const failed = reported("sys.job.dlq", "own-1");
+  const jobResult = { jobId: "own-1", status: 5, workerId: "w", resultPtr: "redis://my-app/own-1/output" };
+  bus.publish("sys.job.result", packet("w", { jobResult }));
+  expect(await failed).toMatchObject({ status: 6, errorMessage: expect.stringContaining("is not a string") });
+});
+
 test("a worker of another protocol version gets no job, and its results are refused with the reason", async () => {
   const received: string[] = [];
   bus.subscribe("job.later", { queue: "job.later", callback: () => void received.push("job.later") });
