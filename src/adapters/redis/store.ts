@@ -48,7 +48,7 @@ export class RedisStore implements Store {
     this.#prefix = prefix;
     this.#recordPrefix = `${prefix}r:`;
     this.#log = log;
-    this.#changes = new RedisBatch(pipe, COMMIT, [guard.processId], (commits) => guard.committed(commits as number));
+    this.#changes = new RedisBatch(pipe, COMMIT, [guard.processId], () => guard.onCommit());
     pipe.addSource(() => this.#gatherLoads());
   }
 

@@ -218,6 +218,41 @@ describe("a store that went back in time", () => {
     expect(await store.commit(change("a"))).toMatchObject({ kind: "committed" });
   });
 
+  it("is not reported when replies of commits and checks arrive together", async () => {
+    const { client, guard } = connection;
+    await store.commit(change("a"));
+    // The first commit is sent again with the source of its script, and its reply has a longer way to the caller.
+    await operator.script("FLUSH");
+    client.stream.once("data", () => client.stream.pause());
+    const calls: Promise<unknown>[] = [store.commit(change("b"))];
+    while ((await operator.exists("cordum:r:doc/b")) === 0);
+    for (let n = 0; n < 5; n += 1) {
+      calls.push(guard.recheck(), store.commit(change(`c-${n}`)));
+      // The server has answered; the socket keeps the replies.
+      while ((await operator.exists(`cordum:r:doc/c-${n}`)) === 0);
+    }
+    client.stream.resume();
+    await Promise.all(calls);
+    expect(wentBack).toEqual([]);
+  });
+
+  it("is reported once, although many commands are under way", async () => {
+    for (let n = 0; n < 5; n += 1) await store.commit(change(`a-${n}`));
+    const { client, guard } = connection;
+    client.stream.pause();
+    await operator.flushall();
+    await operator.set("cordum:schema", "1");
+    const calls = [guard.recheck(), guard.recheck(), store.commit(change("b"))];
+    await new Promise<void>((resolve) => setImmediate(resolve));
+    calls.push(store.commit(change("c")));
+    client.stream.resume();
+    await Promise.all(calls);
+    expect(wentBack).toHaveLength(1);
+    await guard.recheck();
+    await store.commit(change("d"));
+    expect(wentBack).toHaveLength(1);
+  });
+
   it("is not reported after a restart that kept everything", async () => {
     for (let n = 0; n < 3; n += 1) await store.commit(change(`a-${n}`));
     await operator.save();
