@@ -91,9 +91,10 @@ export class RedisStore implements Store {
     if (ids.length > 0) await this.#pipe.run(UNTAKE, [ridOf(table.name, queue), table.name, ...ids]);
   }
 
-  async due({ nowMs, untilMs, leaseMs, limit }: DueQuery): Promise<readonly Due[]> {
+  async due({ nowMs, fromMs, untilMs, leaseMs, limit }: DueQuery): Promise<readonly Due[]> {
     if (limit < 1) return [];
-    const reply = await this.#run(DUE, [String(limit), String(nowMs), String(untilMs), String(nowMs + leaseMs)]);
+    const args = [limit, nowMs, untilMs, nowMs + leaseMs, fromMs ?? "-inf"];
+    const reply = await this.#run(DUE, args.map(String));
     return this.#readable(reply, (rid, text): Due => {
       const cut = rid.indexOf("/");
       const { version, dueMs, value } = decodeRecord(text, this.#recordPrefix + rid);

@@ -62,7 +62,7 @@ return n
  * Claims due records.
  *
  * KEYS[1]  key prefix
- * ARGV     limit, now, due at or before, end of the claim
+ * ARGV     limit, now, due at or before, end of the claim, due at or after
  * returns  rid ("table/id"), record, rid, record, …
  */
 export const DUE = script(`${RECORDS}
@@ -74,7 +74,7 @@ for _, rid in ipairs(call('ZRANGE', claims, '-inf', ARGV[2], 'BYSCORE')) do
   call('ZREM', claims, rid)
 end
 local out, n = {}, 0
-for _, rid in ipairs(call('ZRANGE', due, '-inf', ARGV[3], 'BYSCORE', 'LIMIT', '0', ARGV[1])) do
+for _, rid in ipairs(call('ZRANGE', due, ARGV[5], ARGV[3], 'BYSCORE', 'LIMIT', '0', ARGV[1])) do
   local value = read(record .. rid)
   if value then
     out[n + 1], out[n + 2] = rid, value
