@@ -120,7 +120,10 @@ const CHECK_EVERY_MS = 1_000;
 const KEPT_MS = String(7 * 24 * 60 * 60 * 1_000);
 
 /**
- * Data without a schema was written before the key existed and has schema 1; so has an empty store.
+ * Migrates and reads the schema.
+ *
+ * Data without a schema was written before the key existed and has schema 1; so has an empty store. From schema 2 on, records
+ * have checksums. Those of schema 1 are read without, and get theirs with the next write, so only the key changes.
  *
  * KEYS[1]  key prefix
  * ARGV     process, how long its counter is kept
@@ -129,7 +132,7 @@ const KEPT_MS = String(7 * 24 * 60 * 60 * 1_000);
 const CHECK = `
 local P, call = KEYS[1], redis.call
 local counter = P .. 'process:' .. ARGV[1]
-call('SET', P .. 'schema', '1', 'NX')
+if (call('GET', P .. 'schema') or '1') == '1' then call('SET', P .. 'schema', '2') end
 local commits = tonumber(call('GET', counter) or -1)
 if commits < 0 then call('SET', counter, '0', 'PX', ARGV[2]) else call('PEXPIRE', counter, ARGV[2]) end
 return {call('GET', P .. 'schema'), commits}
