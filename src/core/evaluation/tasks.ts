@@ -4,14 +4,16 @@
  * 1. Every task is bounded by the limits of its document and by one step budget per request (L60).
  * 2. Invalid text is an answer, not an error. `over` means that the budget was exceeded; there is no answer then.
  */
-import { BudgetError } from "../expression/budget.ts";
+import { BudgetError, StepBudget } from "../expression/budget.ts";
 import { compile } from "../policy/compile.ts";
 import type { PolicyRequest } from "../policy/decision.ts";
 import { diff, type PolicyDiff } from "../policy/diff.ts";
 import { type PolicyDocument, type ReadPolicy, readPolicy } from "../policy/document.ts";
 import { type Simulation, simulate, simulationBudget } from "../policy/evaluate.ts";
 import { compileWorkflow } from "../workflow/definition/compile.ts";
+import type { Scope } from "../workflow/definition/plan.ts";
 import { readWorkflow } from "../workflow/definition/read-workflow.ts";
+import { type DryInput, dryInputs } from "../workflow/run/dry-inputs.ts";
 
 type Bad = { readonly kind: "bad"; readonly problems: readonly string[] };
 
@@ -74,6 +76,25 @@ export const TASKS = {
     }
     const compiled = compileWorkflow(request.document);
     return compiled.kind === "ok" ? { kind: "ok", id: compiled.plan.id, document: request.document } : compiled;
+  },
+
+  /** Templates and schemas of a dry run. `steps` are those used of `stepsMax`. */
+  dryInputs: ({
+    document,
+    input,
+    run,
+    stepsMax,
+  }: {
+    readonly document: unknown;
+    readonly input: unknown;
+    readonly run: Scope["run"];
+    readonly stepsMax: number;
+  }): { readonly kind: "ok"; readonly inputs: Readonly<Record<string, DryInput>>; readonly steps: number } | Bad => {
+    const compiled = compileWorkflow(document);
+    if (compiled.kind === "bad") return compiled;
+    const budget = new StepBudget("the dry run", stepsMax);
+    const rendered = dryInputs(compiled.plan, input, run, budget);
+    return rendered.kind === "ok" ? { ...rendered, steps: budget.spent } : rendered;
   },
 } as const;
 
