@@ -22,6 +22,7 @@ export const DETAIL_FIELDS: readonly string[] = [
   "context_hints",
   "budget",
   "compensation",
+  "principal_id",
 ];
 
 function renamed(value: object, rename: (name: string) => string): Readonly<Record<string, unknown>> {

@@ -6,13 +6,14 @@ import { type JobDetails, POINTER_LENGTH_MAX } from "../model/job-details.ts";
 import { isInternalKey } from "../model/payload.ts";
 
 /**
- * Validates the optional fields of a request (`JobDetails`). Empty values are left out, so that a job without details has
- * no `details`. Every problem is added to `problems`.
+ * Validates the optional fields of a request (`JobDetails`). Empty values, and a principal that is the actor, are left out, so
+ * that a job without details has no `details`. Every problem is added to `problems`.
  */
-export function checkDetails(raw: unknown, problems: string[]): JobDetails | undefined {
+export function checkDetails(raw: unknown, actorId: string | null, problems: string[]): JobDetails | undefined {
   if (raw === undefined || raw === null) return undefined;
   const before = problems.length;
-  const details = checkFields(raw, REQUEST_FIELDS, "", problems);
+  const fields = (raw as JobDetails).principalId === actorId ? { ...raw, principalId: undefined } : raw;
+  const details = checkFields(fields, REQUEST_FIELDS, "", problems);
   if (details === undefined || problems.length > before) return undefined;
   if (JSON.stringify(details).length > DETAILS_LENGTH_MAX) {
     problems.push(
@@ -189,4 +190,5 @@ const REQUEST_FIELDS: Readonly<Record<keyof JobDetails, Check>> = {
   contextHints: HINTS,
   budget: BUDGET,
   compensation: COMPENSATION,
+  principalId: NAME,
 };

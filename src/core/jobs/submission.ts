@@ -103,7 +103,7 @@ export function checkSubmission(raw: Readonly<Record<string, unknown>>): Checked
     submittedBy: name("submittedBy", raw.submittedBy, null),
     traceparent: typeof raw.traceparent === "string" && TRACEPARENT.test(raw.traceparent) ? raw.traceparent : null,
   };
-  const details = checkDetails(raw.details, problems);
+  const details = checkDetails(raw.details, submission.actorId, problems);
   if (problems.length > 0) return { kind: "bad", problems };
   // Set by the gateway or the bus handler, never by a client.
   if (raw.caller !== undefined) submission.caller = raw.caller as Caller;

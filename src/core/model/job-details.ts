@@ -15,6 +15,8 @@ export type JobDetails = Pick<
   | "contextHints"
   | "budget"
   | "compensation"
+  /** Only if it differs from the actor. */
+  | "principalId"
 >;
 
 /** Optional fields of the last result. */

@@ -74,6 +74,8 @@ export interface Job {
   readonly caller?: Caller;
   readonly actorType?: ActorType;
   readonly packId?: string;
+  /** Of the submission; for workers that repeat no effect. */
+  readonly idempotencyKey?: string;
   /** The submitter's W3C trace context. */
   readonly traceparent?: string;
   readonly approval?: Approval;
@@ -346,6 +348,7 @@ function copyOf(job: Job): Writable<Job> {
   if (job.caller !== undefined) copy.caller = job.caller;
   if (job.actorType !== undefined) copy.actorType = job.actorType;
   if (job.packId !== undefined) copy.packId = job.packId;
+  if (job.idempotencyKey !== undefined) copy.idempotencyKey = job.idempotencyKey;
   if (job.traceparent !== undefined) copy.traceparent = job.traceparent;
   if (job.approval !== undefined) copy.approval = job.approval;
   if (job.bypass !== undefined) copy.bypass = job.bypass;

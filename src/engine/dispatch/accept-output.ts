@@ -39,25 +39,29 @@ export function acceptResult(
   result: JobResult,
 ): AcceptedOutput | Promise<AcceptedOutput> {
   if (result.status !== "succeeded") return NONE;
-  if (result.artifactPtrs?.length && artifactBytesMaxOf(job) !== null) return acceptArtifacts(engine, job, result);
-  return acceptOutput(engine, job, result, 0);
+  const { artifactPtrs = [], resultPtr } = result;
+  if (artifactPtrs.length === 0 || artifactBytesMaxOf(job) === null) return acceptOutput(engine, job, result, 0);
+  return artifactBytesOf(engine, job, artifactPtrs, resultPtr).then((bytes) => {
+    const why = sizeProblem(job, bytes);
+    return why === null ? acceptOutput(engine, job, result, bytes) : refused(why);
+  });
 }
 
 /** Artifacts are measured as far as they resolve: those that the worker stored under the job's own names. */
-async function acceptArtifacts(
-  engine: Needs<"world" | "settings">,
+async function artifactBytesOf(
+  engine: Needs<"world">,
   job: Job,
-  result: JobResult,
-): Promise<AcceptedOutput> {
+  pointers: readonly string[],
+  resultPtr: string | undefined,
+): Promise<number> {
   let bytes = 0;
-  for (const pointer of new Set(result.artifactPtrs)) {
-    const key = pointer === result.resultPtr ? null : ownKeyIn(pointer, "res", job.id);
+  for (const pointer of new Set(pointers)) {
+    const key = pointer === resultPtr ? null : ownKeyIn(pointer, "res", job.id);
     const value = key === null ? null : await readSent(engine, key);
     if (value !== null && value !== "other_type") bytes += value.length;
-    const why = sizeProblem(job, bytes);
-    if (why !== null) return refused(why);
+    if (sizeProblem(job, bytes) !== null) break;
   }
-  return acceptOutput(engine, job, result, bytes);
+  return bytes;
 }
 
 /** `artifactBytes` count towards the limit of the policy. */
@@ -79,8 +83,11 @@ export async function acceptValue(
   engine: Needs<"world" | "settings">,
   job: Job,
   value: unknown,
+  artifactPtrs: readonly string[] = [],
 ): Promise<AcceptedOutput> {
-  const why = inlineProblem(job, value, 0);
+  const isLimited = artifactBytesMaxOf(job) !== null;
+  const artifactBytes = isLimited ? await artifactBytesOf(engine, job, artifactPtrs, undefined) : 0;
+  const why = inlineProblem(job, value, artifactBytes);
   if (why !== null) return refused(why);
   return stored(await storeValue(engine, value, () => outputPlace(engine, job)));
 }

@@ -89,7 +89,7 @@ export const SUBMIT_BODY = Type.Object({
   requires: Type.Optional(names("Capabilities that the worker must have.")),
   capability: Type.Optional(text("Capability of the job, matched by the policy.")),
   actor_id: Type.Optional(text("The actor on whose behalf the job runs.")),
-  principal_id: Type.Optional(text("Alias of `actor_id`.")),
+  principal_id: Type.Optional(text("Alias of `actor_id`; if both are sent, also passed to the worker.")),
   actor_type: Type.Optional(ACTOR_TYPE),
   pack_id: Type.Optional(text("The pack of the job.")),
   mcp: Type.Optional(
@@ -227,7 +227,11 @@ export const REQUEST_DETAILS = {
   context_hints: Type.Optional(CONTEXT_HINTS),
   budget: Type.Optional(BUDGET),
   compensation: Type.Optional(COMPENSATION),
+  principal_id: Type.Optional(Type.String({ description: "The submitted principal, if it differs from `actor_id`." })),
 };
+
+/** Of the submission; absent if it had none. */
+export const IDEMPOTENCY_KEY = { idempotency_key: Type.Optional(Type.String()) };
 
 /** Optional fields of the last result; absent if the worker sent none. */
 const RESULT_DETAILS = {
@@ -274,6 +278,7 @@ export const JOB_DETAIL = Type.Object({
   result: Type.Unknown(),
   payload_problems: PAYLOAD_PROBLEMS,
   history: Type.Array(HISTORY_LINE),
+  ...IDEMPOTENCY_KEY,
   ...REQUEST_DETAILS,
   ...RESULT_DETAILS,
 });

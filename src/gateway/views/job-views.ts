@@ -65,8 +65,12 @@ function callerView({ org, submittedBy }: Job, { name, role, tenant, person }: C
 export function jobDetail(job: Job, input: unknown, result: unknown, problems: readonly Problematic[] = []): View {
   const history = job.history.map(historyView);
   const details = { ...requestDetailsView(job), ...resultDetailsView(job) };
-  return { ...jobView(job), input, result, ...problemsView(problems), history, ...details };
+  return { ...jobView(job), ...keyView(job), input, result, ...problemsView(problems), history, ...details };
 }
+
+/** The idempotency key of the submission, if it had one. */
+const keyView = ({ idempotencyKey }: Job): View =>
+  idempotencyKey === undefined ? {} : { idempotency_key: redactText(idempotencyKey) };
 
 function requestDetailsView({ details }: Job): View {
   return details === undefined ? {} : (redact(detailsToJson(details)) as View);

@@ -41,6 +41,7 @@ const WHOLE: Required<Job> = {
   failures: 1,
   step: { runId: "r", stepId: "s", kind: "worker" },
   details: { memoryId: "m" },
+  idempotencyKey: "k",
   resultDetails: { executionMs: 1 },
 };
 

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { openWorkPacket } from "../../../src/engine/packets.ts";
 import { jobDetail } from "../../../src/gateway/views/job-views.ts";
 import type { Packet, PacketBody } from "../../../src/protocol/packet.ts";
 import { RESULT, SUBMIT } from "../../../src/protocol/subjects.ts";
@@ -25,10 +26,12 @@ test("a request's optional fields reach the worker, and a result's optional fiel
   const { bus } = engine.world;
   const received: PacketBody[] = [];
   await harness.run(bus.serve("job.t", ({ body }) => received.push(body)));
-  const request = { kind: "job_request", jobId: "j", topic: "t", input: 1, ...DETAILS } as const;
+  const claims = { principalId: "bob", meta: { actorId: "ann", idempotencyKey: "once" } };
+  const request = { kind: "job_request", jobId: "j", topic: "t", input: 1, ...claims, ...DETAILS } as const;
   await harness.run(bus.publish({ id: "m1", subject: SUBMIT, packet: packetOf(request) }));
   await harness.pass(100);
-  expect(received).toMatchObject([{ jobId: "j", ...DETAILS }]);
+  expect(received).toMatchObject([{ jobId: "j", principalId: "bob", ...DETAILS }]);
+  expect(openWorkPacket("c1", await harness.job("j"), "key").body).toMatchObject({ ...claims, ...DETAILS });
   const { createdMs, deadlineMs } = await harness.job("j");
   expect(deadlineMs - createdMs).toBe(5_000);
   const result = {
@@ -45,6 +48,9 @@ test("a request's optional fields reach the worker, and a result's optional fiel
   await harness.pass(100);
   expect(jobDetail(await harness.job("j"), 1, null)).toMatchObject({
     state: "SUCCEEDED",
+    actor_id: "ann",
+    principal_id: "bob",
+    idempotency_key: "once",
     adapter_id: "gpt",
     env: { LOCALE: "de" },
     parent_job_id: "p",

@@ -69,13 +69,22 @@ describe("every request field of the wire protocol", () => {
 
   test("is accepted over HTTP, leased to a worker and shown on the job", async () => {
     gateway = await openTestGateway();
-    const { job_id } = await submit(FIELDS);
-    expect((await gateway.call("GET", `/api/v1/jobs/${job_id}`)).json()).toMatchObject(FIELDS);
+    const claims = { actor_id: "ann", principal_id: "bob", idempotency_key: "once" };
+    const { job_id } = await submit({ ...FIELDS, ...claims });
+    expect((await gateway.call("GET", `/api/v1/jobs/${job_id}`)).json()).toMatchObject({ ...FIELDS, ...claims });
     const body = { worker_id: "w", topics: ["demo.far"], wait_ms: 5_000 };
     const leased = (await gateway.call("POST", "/api/v1/worker/lease", { body })).json<{ jobs: Body[] }>();
-    expect(leased.jobs[0]).toMatchObject({ job_id, id: job_id, ...FIELDS });
+    expect(leased.jobs[0]).toMatchObject({
+      job_id,
+      id: job_id,
+      principal_id: "bob",
+      idempotency_key: "once",
+      ...FIELDS,
+    });
     const packet = openWorkPacket("c1", await stored(job_id), "key");
     expect(packet.body).toMatchObject({
+      principalId: "bob",
+      meta: { actorId: "ann", idempotencyKey: "once" },
       adapterId: "gpt",
       env: FIELDS.env,
       parentJobId: "p",
@@ -85,6 +94,17 @@ describe("every request field of the wire protocol", () => {
       contextHints: { maxInputTokens: 9, allowSummarization: true, allowRetrieval: true, tags: ["x"] },
       budget: { maxInputTokens: 1, maxOutputTokens: 2, maxTotalTokens: 3, deadlineMs: 60_000 },
       compensation: { topic: "undo", env: { A: "1" }, budget: { deadlineMs: 5 }, meta: { riskTags: ["net"] } },
+    });
+  });
+
+  test("of a principal that is the actor is the actor", async () => {
+    gateway = await openTestGateway();
+    const { job_id } = await submit({ principal_id: "bob" });
+    expect(await stored(job_id)).toMatchObject({ actorId: "bob" });
+    expect(await stored(job_id)).not.toHaveProperty("details");
+    expect(openWorkPacket("c1", await stored(job_id), "key").body).toMatchObject({
+      principalId: "bob",
+      meta: { actorId: "bob" },
     });
   });
 
@@ -114,6 +134,41 @@ describe("every request field of the wire protocol", () => {
     const zeros = { deadline_ms: 0, max_input_tokens: 0, max_output_tokens: 0, max_total_tokens: 0 };
     const { job_id } = await submit(zeros);
     expect((await gateway.call("GET", `/api/v1/jobs/${job_id}`)).json()).not.toHaveProperty("budget");
+  });
+});
+
+describe("optional result fields of an HTTP worker are shown on the job", () => {
+  const lease = async () => {
+    const body = { worker_id: "w", topics: ["demo.far"], wait_ms: 5_000 };
+    const leased = (await gateway.call("POST", "/api/v1/worker/lease", { body })).json<{ jobs: Body[] }>();
+    return leased.jobs[0]?.lease_id;
+  };
+  const end = (job_id: unknown, how: string, body: object) =>
+    gateway.call("POST", `/api/v1/worker/jobs/${job_id}/${how}`, { body });
+
+  test("after success", async () => {
+    gateway = await openTestGateway();
+    const { job_id } = await submit({});
+    const fields = { execution_ms: 12, artifact_ptrs: ["s3://bucket/a"] };
+    const body = { lease_id: await lease(), result: 1, ...fields };
+    expect((await end(job_id, "complete", body)).statusCode).toBe(200);
+    const shown = (await gateway.call("GET", `/api/v1/jobs/${job_id}`)).json();
+    expect(shown).toMatchObject({ state: "SUCCEEDED", result: 1, ...fields });
+  });
+
+  test.each([
+    ["resource_exhausted", "RESOURCE_EXHAUSTED"],
+    [201, "RESOURCE_EXHAUSTED"],
+    [1_234, "1234"],
+  ])("after a failure with code %s", async (error_code_enum, shownCode) => {
+    gateway = await openTestGateway();
+    const { job_id } = await submit({});
+    const fields = { execution_ms: 0, artifact_ptrs: ["s3://bucket/log"], error_code: "quota" };
+    const body = { lease_id: await lease(), error: "no", retryable: false, error_code_enum, ...fields };
+    expect((await end(job_id, "fail", { ...body, error_code_enum: "no such code" })).statusCode).toBe(400);
+    expect((await end(job_id, "fail", body)).statusCode).toBe(200);
+    const shown = (await gateway.call("GET", `/api/v1/jobs/${job_id}`)).json();
+    expect(shown).toMatchObject({ state: "FAILED", ...fields, error_code_enum: shownCode });
   });
 });
 
