@@ -130,7 +130,17 @@ const NAMED = {
     "pack_id",
     "labels",
   ],
-  JobProgress: ["job_id", "percent", "message", "attempt", "extend_ms"],
+  JobProgress: [
+    "job_id",
+    "step_id",
+    "percent",
+    "message",
+    "result_ptr",
+    "artifact_ptrs",
+    "status",
+    "attempt",
+    "extend_ms",
+  ],
   JobCancel: ["job_id", "reason", "requested_by"],
   JobResult: [
     "job_id",

@@ -161,6 +161,10 @@ export interface JobResult {
 /** The attempt is still running. */
 export interface JobProgress {
   readonly jobId: string;
+  readonly stepId?: string;
+  readonly resultPtr?: string;
+  readonly artifactPtrs?: readonly string[];
+  readonly status?: (typeof CAP.enums.JobStatus)[keyof typeof CAP.enums.JobStatus];
   readonly percent?: number;
   readonly message?: string;
   /** Extension: the attempt. */

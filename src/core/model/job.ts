@@ -4,7 +4,7 @@ import type { RetryState } from "../retry/budget.ts";
 import type { WireError } from "../retry/intent.ts";
 import type { RetryClass } from "../retry/retry-classes.ts";
 import type { Caller } from "./caller.ts";
-import type { JobDetails, ResultDetails } from "./job-details.ts";
+import type { JobDetails, ProgressDetails, ResultDetails } from "./job-details.ts";
 import { clientJobId } from "./job-id.ts";
 import type { CounterName, Placement, Table, Writable } from "./table.ts";
 
@@ -124,6 +124,7 @@ export interface Progress {
   readonly percent: number | null;
   readonly message: string | null;
   readonly atMs: number;
+  readonly details?: ProgressDetails;
 }
 
 export type Payload =

@@ -258,7 +258,15 @@ const JOB_FIELDS = {
   approval: orNull(APPROVAL),
   bypass: orNull(BYPASS),
   progress: orNull(
-    Type.Object({ percent: orNull(Type.Number()), message: orNull(Type.String()), at: instant("Time of the report.") }),
+    Type.Object({
+      percent: orNull(Type.Number()),
+      message: orNull(Type.String()),
+      at: instant("Time of the report."),
+      step_id: Type.Optional(Type.String()),
+      status: Type.Optional(Type.String()),
+      result_ptr: Type.Optional(Type.String({ description: "Of an intermediate result; the worker's own name." })),
+      artifact_ptrs: Type.Optional(Type.Array(Type.String())),
+    }),
   ),
   trace_id: Type.String(),
   worker_id: orNull(Type.String()),

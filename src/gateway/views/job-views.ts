@@ -269,10 +269,14 @@ function bypassView(bypass: Bypass): View {
   };
 }
 
-const progressView = ({ percent, message, atMs }: Progress): View => ({
+const progressView = ({ percent, message, atMs, details }: Progress): View => ({
   percent,
   message: message === null ? null : redactText(message),
   at: iso(atMs),
+  ...(details?.stepId === undefined ? {} : { step_id: redactText(details.stepId) }),
+  ...(details?.status === undefined ? {} : { status: details.status.toUpperCase() }),
+  ...(details?.resultPtr === undefined ? {} : { result_ptr: details.resultPtr }),
+  ...(details?.artifactPtrs === undefined ? {} : { artifact_ptrs: details.artifactPtrs }),
 });
 
 function historyView({ atMs, event, attempt, who, why, retry }: HistoryLine): View {

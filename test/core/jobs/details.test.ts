@@ -102,4 +102,6 @@ test("optional result fields are cut to their limits", () => {
   expect(details?.errorCode?.length).toBe(256);
   expect(details?.artifactPtrs?.length).toBe(64);
   expect(details?.artifactPtrs?.[0]?.length).toBe(1_024);
+  const internal = ["redis://cordum:payload:default/job/j/0", "s3://b/a"];
+  expect(resultDetailsOf({ ...base, artifactPtrs: internal })).toEqual({ artifactPtrs: ["s3://b/a"] });
 });
