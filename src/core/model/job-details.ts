@@ -1,6 +1,5 @@
 import type { JobProgress, JobRequest, JobResult } from "../../protocol/packet.ts";
-import { keyIn } from "../../protocol/pointer.ts";
-import { isInternalKey } from "./payload.ts";
+import { isInternalPointer } from "./payload.ts";
 
 /**
  * Optional fields of a CAP request that the control plane does not interpret, except `budget.deadlineMs`. They are passed
@@ -48,7 +47,7 @@ export function progressDetailsOf({
 const shortened = (pointers: readonly string[]): readonly string[] =>
   pointers
     .slice(0, ARTIFACTS_MAX)
-    .filter((ptr) => !isInternalKey(keyIn(ptr)))
+    .filter((ptr) => !isInternalPointer(ptr))
     .map((ptr) => ptr.slice(0, POINTER_LENGTH_MAX));
 
 /** The time that the submitter allows, from the submission; infinite if there is no limit. */

@@ -30,6 +30,9 @@ export const digestIn = (key: string): string | null =>
 /** Whether the name belongs to the control plane. */
 export const isInternalKey = (key: string): boolean => key.startsWith("cordum:");
 
+/** Whether a pointer of the wire protocol names such a key. */
+export const isInternalPointer = (pointer: string): boolean => isInternalKey(pointer.replace(/^redis:\/\//, ""));
+
 export type PayloadFault = "missing" | "damaged";
 
 /** `what` names the payload and its record, such as "the input of job `a`". */
