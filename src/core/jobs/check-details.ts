@@ -1,9 +1,7 @@
 import { CONSTRAINTS_ENV } from "../../protocol/constraints.ts";
-import { keyIn } from "../../protocol/pointer.ts";
 import { isTopic } from "../../protocol/subjects.ts";
 import { STEP_LABELS } from "../model/job.ts";
 import { type JobDetails, POINTER_LENGTH_MAX } from "../model/job-details.ts";
-import { isInternalKey } from "../model/payload.ts";
 
 /**
  * Validates the optional fields of a request (`JobDetails`). Empty values, and a principal that is the actor, are left out, so
@@ -163,11 +161,8 @@ const COMPENSATION = fields({
     (value) => value === "",
     (value) => typeof value === "string" && isTopic(value),
   ),
-  contextPtr: plain(
-    `a pointer of at most ${POINTER_LENGTH_MAX} characters to the client's own data`,
-    (value) => value === "",
-    (value) => isText(value, POINTER_LENGTH_MAX) && !isInternalKey(keyIn(value as string)),
-  ),
+  // Its tenant is checked with that of the submission.
+  contextPtr: text(POINTER_LENGTH_MAX),
   priority: oneOf(["interactive", "batch", "critical"]),
   adapterId: NAME,
   env: map(ENV_LENGTH_MAX),
