@@ -31,8 +31,11 @@ const { values } = parseArgs({
   },
 });
 
-const ALL_TESTS = ["test/core/", "test/engine/", "test/sim/", "test/protocol/", "test/contract/"];
-const CHECKED = new Set();
+/** The tests that may detect a mutant, the slow ones last. */
+const TESTS = [
+  ["test/core/", "test/engine/", "test/protocol/"],
+  ["test/sim/", "test/contract/"],
+];
 
 await runAsMain(async () => {
   await ensureInstalled();
@@ -46,10 +49,16 @@ await runAsMain(async () => {
   const copy = copyTree();
   const survivors = [];
   try {
+    // A failure without a mutant would count as a detection.
+    const { kind, output } = await runTests(copy, TESTS.flat());
+    if (kind !== "passed") throw new Error(`the tests fail without a mutant:\n${output.slice(-2_000)}`);
     for (const [at, mutant] of mutants.entries()) {
-      const isDetected = await detect(copy, mutant);
-      if (!isDetected) survivors.push(mutant);
-      console.log(`${at + 1}/${mutants.length} ${isDetected ? "detected" : "SURVIVED"}  ${describe(mutant)}`);
+      const detectedBy = await detect(copy, mutant);
+      if (detectedBy === null) survivors.push(mutant);
+      const result = detectedBy === null ? "SURVIVED" : "detected";
+      console.log(
+        `${at + 1}/${mutants.length} ${result}  ${describe(mutant)}${detectedBy ? `  by ${detectedBy}` : ""}`,
+      );
     }
   } finally {
     rmSync(copy, { recursive: true, force: true });
@@ -98,35 +107,42 @@ function copyTree() {
   return copy;
 }
 
-/** The tests beside the changed file first, then all. */
+/** The test that detects the mutant, or null. The tests beside the changed file run first, then the others. */
 async function detect(copy, mutant) {
-  for (const tests of [nearTests(mutant.file), ALL_TESTS]) {
-    await checkUnchanged(copy, tests);
-    const source = read(copy, mutant.file);
-    writeFileSync(join(copy, mutant.file), source.slice(0, mutant.start) + mutant.text + source.slice(mutant.end));
-    const { kind } = await runTests(copy, tests);
+  const source = read(copy, mutant.file);
+  writeFileSync(join(copy, mutant.file), source.slice(0, mutant.start) + mutant.text + source.slice(mutant.end));
+  const near = nearTests(mutant.file);
+  const stages = [
+    testsIn([near]),
+    ...TESTS.map((folders) => testsIn(folders).filter((test) => !test.startsWith(near))),
+  ];
+  try {
+    // Without a file name, vitest runs all tests.
+    for (const tests of stages.filter((files) => files.length > 0)) {
+      const { kind, output } = await runTests(copy, tests);
+      if (kind !== "passed") return /^.*FAIL .*?(test\/.*)$/m.exec(output)?.[1] ?? `${kind} tests of ${near}`;
+    }
+    return null;
+  } finally {
     writeFileSync(join(copy, mutant.file), source);
-    if (kind !== "passed") return true;
   }
-  return false;
-}
-
-/** Once before the first use of these tests: a failure of theirs would count as a detection. */
-async function checkUnchanged(copy, tests) {
-  if (CHECKED.has(tests.join())) return;
-  const { kind, output } = await runTests(copy, tests);
-  if (kind !== "passed") throw new Error(`the tests fail without a mutant:\n${output.slice(-2_000)}`);
-  CHECKED.add(tests.join());
 }
 
 /** The mirrored folder of the source, or the nearest that exists. */
 function nearTests(file) {
   let folder = dirname(file).replace(/^src/, "test");
   while (!existsSync(join(root, folder))) folder = dirname(folder);
-  return [`${folder}/`];
+  return `${folder}/`;
 }
 
-/** `failed` also if the tests do not end in time: the mutant loops. */
+function testsIn(folders) {
+  const names = readdirSync(join(root, "test"), { recursive: true }).map((name) =>
+    `test/${name}`.replaceAll("\\", "/"),
+  );
+  return names.filter((name) => name.endsWith(".test.ts") && folders.some((folder) => name.startsWith(folder))).sort();
+}
+
+/** `looping` if the tests do not end in time. */
 function runTests(copy, tests) {
   const vitest = join(copy, "node_modules", "vitest", "vitest.mjs");
   const args = [vitest, "run", "--project=pure", "--bail=1", "--reporter=dot", "--passWithNoTests", ...tests];
@@ -138,7 +154,7 @@ function runTests(copy, tests) {
     for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk) => (output += chunk));
     child.on("close", (code) => {
       clearTimeout(timer);
-      resolve({ kind: code === 0 ? "passed" : "failed", output });
+      resolve({ kind: code === null ? "looping" : code === 0 ? "passed" : "failed", output });
     });
   });
 }

@@ -1,5 +1,5 @@
 import { decodePacket, encodePacket } from "../protocol/codec.ts";
-import type { Packet } from "../protocol/packet.ts";
+import type { Packet, PacketBody } from "../protocol/packet.ts";
 import { VersionError } from "../protocol/signature.ts";
 
 /** Encoding of packets on a bus that other processes reach. */
@@ -15,9 +15,16 @@ export interface PacketCodec {
 /** Without signatures. */
 export const UNSIGNED: PacketCodec = { encode: encodePacket, decode: decodeSupported };
 
-/** Decodes a packet of the supported version. */
+/**
+ * Decodes a packet of the supported version. Handshakes and heartbeats of other versions are returned too: the registry
+ * must know their workers to send them no jobs. So are results, whose jobs end with the reason.
+ */
 export function decodeSupported(bytes: Uint8Array): Packet {
   const packet = decodePacket(bytes);
-  if (packet.otherVersion !== undefined) throw new VersionError(packet.otherVersion);
+  if (packet.otherVersion !== undefined && !OF_ANY_VERSION.has(packet.body.kind)) {
+    throw new VersionError(packet.otherVersion);
+  }
   return packet;
 }
+
+const OF_ANY_VERSION: ReadonlySet<PacketBody["kind"]> = new Set(["handshake", "heartbeat", "job_result"] as const);

@@ -64,7 +64,7 @@ export function openWorkPacket(sender: string, job: Job, inputKey: string): Pack
       // CAP workers find their handler by the subject.
       topic: workSubject(job.topic),
       contextPtr: toPointer(inputKey),
-      ...(job.actorId === null ? {} : { principalId: job.actorId }),
+      ...(job.actorId === null || body.principalId !== undefined ? {} : { principalId: job.actorId }),
       ...(job.step && job.labels.workflow_id ? { workflowId: job.labels.workflow_id } : {}),
       ...envOf(job, constraints),
       meta: metadataOf(job),
@@ -84,7 +84,7 @@ function envOf({ labels, step, details }: Job, constraints: unknown): Pick<JobRe
 }
 
 function metadataOf(job: Job): JobMetadata {
-  const { org: tenantId, actorId, actorType, capability, riskTags, requires, packId, labels } = job;
+  const { org: tenantId, actorId, actorType, capability, riskTags, requires, packId, labels, idempotencyKey } = job;
   return {
     tenantId,
     riskTags,
@@ -94,6 +94,7 @@ function metadataOf(job: Job): JobMetadata {
     ...(actorType === undefined ? {} : { actorType }),
     ...(capability === null ? {} : { capability }),
     ...(packId === undefined ? {} : { packId }),
+    ...(idempotencyKey === undefined ? {} : { idempotencyKey }),
   };
 }
 

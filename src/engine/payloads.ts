@@ -1,3 +1,4 @@
+import type { StepBudget } from "../core/expression/budget.ts";
 import { jobHashOf } from "../core/jobs/approval.ts";
 import type { Job, Payload } from "../core/model/job.ts";
 import { childrenOf, JOBS } from "../core/model/job.ts";
@@ -75,6 +76,19 @@ export async function readInput(
   return { problem: `${payloadFaultText(`the input of job \`${id}\``, read)}; submit the job again` };
 }
 
+/**
+ * Bytes that a client or worker stored under its own name. `other_type`: the store refuses to read them, because the key holds
+ * a list or a hash; a retry cannot succeed.
+ */
+export async function readSent({ world }: Needs<"world">, key: string): Promise<Uint8Array | "other_type" | null> {
+  try {
+    return await world.blobs.get(key);
+  } catch (error) {
+    if ((error as { readonly code?: unknown }).code === "STORE_REFUSED") return "other_type";
+    throw error;
+  }
+}
+
 /** Extends the retention of a stored payload; false if it is gone. */
 export async function keepPayload(engine: Needs<"world">, payload: StoredPayload, untilMs: number): Promise<boolean> {
   const read = await readPayload(engine, payload);
@@ -147,6 +161,8 @@ export interface ValueSource {
   readonly plan: Plan;
   /** Jobs as they will be after the commit, by id. */
   readonly fresh: ReadonlyMap<string, Job>;
+  /** Of the request: a list has thousands of outputs, and each is validated. */
+  readonly budget: StepBudget;
 }
 
 /** Repeats a decision until every value it asks for is loaded. The number of loads is bounded. */
@@ -215,11 +231,11 @@ async function loadPointed(
 
 /**
  * Outputs of all children in order; null for failed children and outputs that violate the step's schema. `fresh`
- * overrides the store. Null if the outputs exceed the read limit, or with a problem if one is lost.
+ * overrides the store. Null if the outputs exceed the read limit, or with a problem if one is lost or the budget is spent.
  */
 export async function childOutputs(
   engine: Needs<"world" | "runCache">,
-  { runId, plan, fresh }: ValueSource,
+  { runId, plan, fresh, budget }: ValueSource,
   { stepId, count }: { readonly stepId: string; readonly count: number },
 ): Promise<Loaded<readonly unknown[] | null>> {
   // A child whose input could not be created has no job and no output.
@@ -231,7 +247,10 @@ export async function childOutputs(
     const read = await outputOf(engine, runId, job);
     problem ??= read.problem;
     const { value } = read;
-    const isFit = value !== null && (schema?.problemsOf(value).length ?? 0) === 0;
+    const problems = value === null ? [] : plan.within(budget, () => schema?.problemsOf(value) ?? []);
+    // A validation that was cut off is no reason to drop the output.
+    if (budget.left === 0) problem ??= budget.fault;
+    const isFit = value !== null && problems.length === 0;
     outputs[job.step?.index ?? 0] = isFit ? value : null;
     if (isFit) bytes += (job.output?.kind === "pointer" && job.output.bytes) || JSON.stringify(value).length;
   };
@@ -244,6 +263,7 @@ export async function childOutputs(
     });
     for (const { id, value } of items) {
       if (!fresh.has(id)) await take(value);
+      if (problem !== undefined) return { value: null, bytes: 0, problem };
       if (bytes > READ_BYTES_MAX) return TOO_LARGE;
     }
     if (next === null) break;

@@ -21,7 +21,12 @@ export class Timers {
     const delayMs = dueMs - world.clock.now();
     if (delayMs > settings.current.sweep.everyMs) return;
     const due: Due = { ...job, table: JOBS.name, dueMs };
-    this.run(due, Math.max(0, delayMs), () => this.#onDue(due));
+    this.run(due, Math.max(0, delayMs), async () => {
+      // The clock may approach a shared time that is behind, so less than the delay has passed on it. Fired early, a job that
+      // waits for longer than its deadline would be retried instead of timed out.
+      if (world.clock.now() < dueMs) this.arm(job);
+      else await this.#onDue(due);
+    });
   }
 
   /** Runs the work after the delay. A failure is logged; the sweeper repeats what is still due. */

@@ -11,12 +11,13 @@
  * | refused upgrade, or a request that cannot be parsed | answered, then closed after `LINGER_MS` |
  *
  * 1. At a limit, in total or per address, a new connection replaces the one that has been without a request for the
- *    longest time. A connection whose request is being handled is never replaced.
+ *    longest time. A connection whose request is being handled is never replaced; a request whose body has not arrived is
+ *    not being handled.
  * 2. If none can be replaced, the new connection enters a small reserve. It is closed after `RESERVE_MS`, and only health
- *    routes are served on it.
+ *    routes are served on it. An address has a share of the reserve.
  */
 import type { Server } from "node:http";
-import type { Socket } from "node:net";
+import { isIPv6, type Socket } from "node:net";
 
 export interface ConnectionLimits {
   readonly max: number;
@@ -40,14 +41,21 @@ interface Address {
   readonly idle: Set<Connection>;
 }
 
+interface Sending {
+  readonly sinceMs: number;
+  /** Responses that the client has not received. */
+  count: number;
+}
+
 export class ConnectionGuard {
   readonly #limits: ConnectionLimits;
   readonly #connections = new Map<Socket, Connection>();
   readonly #addresses = new Map<string, Address>();
   readonly #idle = new Set<Connection>();
-  readonly #reserve = new Set<Socket>();
-  /** Sockets with a response on its way, by the time it was handed over; the first is the oldest. */
-  readonly #sending = new Map<Socket, number>();
+  /** Sockets of the reserve, with their address; the first is the oldest. */
+  readonly #reserve = new Map<Socket, string>();
+  /** Sockets with responses on their way; the first has waited for the longest time for one to be received. */
+  readonly #sending = new Map<Socket, Sending>();
   readonly #sweep: NodeJS.Timeout;
 
   constructor(server: Server, limits: ConnectionLimits) {
@@ -69,7 +77,15 @@ export class ConnectionGuard {
     return this.#reserve.has(socket);
   }
 
-  /** A handler has begun. */
+  /** The head of a request has arrived: of all idle connections this one is replaced last. */
+  received(socket: Socket): void {
+    const connection = this.#connections.get(socket);
+    if (connection === undefined || !this.#idle.delete(connection)) return;
+    connection.address.idle.delete(connection);
+    this.#addIdle(connection);
+  }
+
+  /** A request has arrived completely, and its handler begins. */
   started(socket: Socket): void {
     const connection = this.#connections.get(socket);
     if (connection === undefined) return;
@@ -78,18 +94,25 @@ export class ConnectionGuard {
     connection.address.idle.delete(connection);
   }
 
-  /** A handler has ended; its response is on its way to the client. */
-  answered(socket: Socket): void {
+  /** A response is on its way to the client. `hasStarted`: it ends a handler. */
+  answered(socket: Socket, hasStarted: boolean): void {
     const connection = this.#connections.get(socket);
     if (connection === undefined) return;
-    if (!this.#sending.has(socket)) this.#sending.set(socket, performance.now());
+    const sending = this.#sending.get(socket);
+    if (sending) sending.count += 1;
+    else this.#sending.set(socket, { sinceMs: performance.now(), count: 1 });
+    if (!hasStarted) return;
     connection.handling -= 1;
     if (connection.handling === 0) this.#addIdle(connection);
   }
 
-  /** The client has received the response. */
+  /** The client has received a response. Those of pipelined requests follow, each with its own time. */
   sent(socket: Socket): void {
+    const sending = this.#sending.get(socket);
     this.#sending.delete(socket);
+    if (sending && sending.count > 1) {
+      this.#sending.set(socket, { sinceMs: performance.now(), count: sending.count - 1 });
+    }
   }
 
   /** Closes the connections without a request; resolves when they are closed. */
@@ -103,13 +126,13 @@ export class ConnectionGuard {
   #accept(socket: Socket): void {
     // A request with an ignored upgrade is parsed again as if its connection were new.
     if (this.#connections.has(socket) || this.#reserve.has(socket)) return;
-    const name = socket.remoteAddress ?? "";
+    const name = addressOf(socket.remoteAddress ?? "");
     const address = this.#addresses.get(name) ?? { count: 0, idle: new Set() };
     const isAddressFull = address.count >= this.#limits.perAddressMax;
     if (isAddressFull || this.#connections.size >= this.#limits.max) {
       const [oldest] = isAddressFull ? address.idle : this.#idle;
       if (oldest === undefined) {
-        this.#acceptInReserve(socket);
+        this.#acceptInReserve(socket, name);
         return;
       }
       this.#remove(oldest);
@@ -131,10 +154,15 @@ export class ConnectionGuard {
     });
   }
 
-  #acceptInReserve(socket: Socket): void {
-    const [oldest] = this.#reserve;
-    if (oldest && this.#reserve.size >= RESERVE_MAX) oldest.destroy();
-    this.#reserve.add(socket);
+  #acceptInReserve(socket: Socket, address: string): void {
+    const own = [...this.#reserve].filter(([, name]) => name === address).map(([other]) => other);
+    const [oldest] = own.length >= RESERVE_PER_ADDRESS_MAX ? own : this.#reserve.keys();
+    const isFull = own.length >= RESERVE_PER_ADDRESS_MAX || this.#reserve.size >= RESERVE_MAX;
+    if (oldest && isFull) {
+      this.#reserve.delete(oldest);
+      oldest.destroy();
+    }
+    this.#reserve.set(socket, address);
     const timer = setTimeout(() => socket.destroy(), RESERVE_MS).unref();
     socket.once("close", () => {
       clearTimeout(timer);
@@ -158,11 +186,26 @@ export class ConnectionGuard {
 
   #endSlowReaders(): void {
     const beforeMs = performance.now() - this.#limits.responseMs;
-    for (const [socket, sinceMs] of this.#sending) {
+    for (const [socket, { sinceMs }] of this.#sending) {
       if (sinceMs > beforeMs) break;
       socket.destroy();
     }
   }
+}
+
+/** The address that limits apply to. An IPv6 client has a network of 64 bits, and any address in it. */
+export function addressOf(remote: string): string {
+  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(remote)?.[1];
+  if (mapped !== undefined || !isIPv6(remote)) return mapped ?? remote;
+  const [head = "", tail] = remote.split("%")[0]?.split("::") ?? [];
+  const groups = head === "" ? [] : head.split(":");
+  const after = tail === undefined || tail === "" ? 0 : tail.split(":").length + (tail.includes(".") ? 1 : 0);
+  const zeros = tail === undefined ? 0 : 8 - groups.length - after;
+  const all = [...groups, ...Array<string>(Math.max(0, zeros)).fill("0"), ...(tail ? tail.split(":") : [])];
+  return `${all
+    .slice(0, 4)
+    .map((group) => Number.parseInt(group, 16).toString(16))
+    .join(":")}::/64`;
 }
 
 /**
@@ -183,5 +226,6 @@ export const checkingInterval = ({ headersMs, requestMs }: ConnectionLimits): nu
 const SWEEP_MS = 1_000;
 const LINGER_MS = 1_000;
 const RESERVE_MAX = 64;
+const RESERVE_PER_ADDRESS_MAX = 16;
 /** Longer than the readiness check of the store. */
 const RESERVE_MS = 5_000;

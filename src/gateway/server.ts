@@ -160,18 +160,24 @@ export class InsecureBindError extends Error {
 function guardConnections(app: FastifyInstance, limits: ConnectionLimits, routes: readonly Route[]): ConnectionGuard {
   const guard = new ConnectionGuard(app.server, limits);
   const health = new Set(routes.filter(({ isHealth }) => isHealth).map(({ path }) => path));
+  app.decorateRequest("isStarted", false);
   app.decorateRequest("isAnswered", false);
   app.addHook("onRequest", async ({ raw: { socket }, routeOptions }, reply) => {
-    guard.started(socket);
+    guard.received(socket);
     if (!guard.isReserved(socket)) return;
     reply.header("connection", "close");
     if (health.has(routeOptions.url ?? "")) return;
     throw new Problem("too_many_connections", "close idle connections, or send the request to another process");
   });
+  // After the body: a client that sends none must not keep its connection.
+  app.addHook("preValidation", async (request) => {
+    request.isStarted = true;
+    guard.started(request.raw.socket);
+  });
   app.addHook("onSend", async (request) => {
     if (request.isAnswered) return;
     request.isAnswered = true;
-    guard.answered(request.raw.socket);
+    guard.answered(request.raw.socket, request.isStarted);
   });
   app.addHook("onResponse", async ({ raw: { socket } }) => guard.sent(socket));
   return guard;
@@ -179,6 +185,7 @@ function guardConnections(app: FastifyInstance, limits: ConnectionLimits, routes
 
 declare module "fastify" {
   interface FastifyRequest {
+    isStarted: boolean;
     isAnswered: boolean;
   }
 }

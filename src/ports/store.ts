@@ -33,8 +33,8 @@ export interface Store {
   untake<T>(table: Table<T>, queue: string, ids: readonly string[]): Promise<void>;
 
   /**
-   * Claims records that are due at or before `untilMs`, earliest first. They are hidden from every other `due` until
-   * `nowMs + leaseMs` or until a commit changes their due time.
+   * Claims records that are due at or before `untilMs`, and not before `fromMs` if it is given, earliest first. They are
+   * hidden from every other `due` until `nowMs + leaseMs` or until a commit changes their due time.
    */
   due(query: DueQuery): Promise<readonly Due[]>;
 
@@ -132,6 +132,7 @@ export interface TakeQuery {
 
 export interface DueQuery {
   readonly nowMs: number;
+  readonly fromMs?: number;
   readonly untilMs: number;
   readonly leaseMs: number;
   readonly limit: number;

@@ -10,7 +10,8 @@ import { CAP, EXTENSIONS_FROM, type Field } from "./schema.ts";
 /**
  * Encoding and decoding of packets.
  *
- * 1. Every encoded packet carries protocol version 1: third-party workers silently drop packets without it.
+ * 1. Every packet created here carries protocol version 1: third-party workers silently drop packets without it. A received
+ *    packet of another version keeps it.
  * 2. A decoded packet is valid: it has a known payload with its required fields. Otherwise `decodePacket` throws a
  *    `MalformedError`. The trace id is optional: heartbeats have none.
  * 3. Fields that `Packet` does not name survive decoding and encoding.
@@ -29,7 +30,7 @@ export function encodePacket(packet: Packet): Uint8Array {
     traceId: packet.traceId,
     senderId: packet.senderId,
     createdAt: packet.createdAtMs,
-    protocolVersion: PROTOCOL_VERSION,
+    protocolVersion: packet.otherVersion ?? PROTOCOL_VERSION,
     jobRequest: body.kind === "job_request" ? body : undefined,
     jobResult: body.kind === "job_result" ? body : undefined,
     jobProgress: body.kind === "job_progress" ? body : undefined,
@@ -129,7 +130,17 @@ const NAMED = {
     "pack_id",
     "labels",
   ],
-  JobProgress: ["job_id", "percent", "message", "attempt", "extend_ms"],
+  JobProgress: [
+    "job_id",
+    "step_id",
+    "percent",
+    "message",
+    "result_ptr",
+    "artifact_ptrs",
+    "status",
+    "attempt",
+    "extend_ms",
+  ],
   JobCancel: ["job_id", "reason", "requested_by"],
   JobResult: [
     "job_id",

@@ -14,7 +14,7 @@ export interface Packet {
   readonly senderId: string;
   readonly createdAtMs: number;
   readonly body: PacketBody;
-  /** A protocol version other than 1, of a received packet. Buses refuse such packets. */
+  /** A protocol version other than 1, of a received packet. Buses refuse most such packets (`adapters/packet-codec.ts`). */
   readonly otherVersion?: number;
   /** Extension: W3C trace context of the submitter. Also sent as a header for third-party workers. */
   readonly traceparent?: string;
@@ -161,6 +161,10 @@ export interface JobResult {
 /** The attempt is still running. */
 export interface JobProgress {
   readonly jobId: string;
+  readonly stepId?: string;
+  readonly resultPtr?: string;
+  readonly artifactPtrs?: readonly string[];
+  readonly status?: (typeof CAP.enums.JobStatus)[keyof typeof CAP.enums.JobStatus];
   readonly percent?: number;
   readonly message?: string;
   /** Extension: the attempt. */

@@ -1,3 +1,5 @@
+import { isInternalKey } from "../core/model/payload.ts";
+
 /**
  * Pointers to payloads in CAP: `redis://` and a key. They are opaque: `context_ptr` of dispatched work is a key that only the
  * control plane forms. Clients and workers refer to payloads they stored by names that contain their own job's id.
@@ -11,16 +13,24 @@ export const inputKey = (jobId: string): string => `ctx:${jobId}`;
 export const outputKey = (jobId: string): string => `res:${jobId}`;
 
 /** A name for one attempt's output; `/` occurs in no job id. */
-export const attemptOutputKey = (jobId: string, attemptId: string): string => `${outputKey(jobId)}/${attemptId}`;
+export const attemptOutputKey = (jobId: string, attemptId: string): string =>
+  `${outputKey(jobId)}/${ATTEMPT}${attemptId}`;
 
-/** The key of a pointer that belongs to the job: `ctx:<id>`, `ctx/<id>`, `res:<id>`, `res/<id>`; null for any other. */
+export const isAttemptOutput = (key: string): boolean => key.startsWith("res:") && key.includes(`/${ATTEMPT}`);
+
+/**
+ * The key of a pointer to the job's own input (`ctx`) or output (`res`); null for any other.
+ *
+ * CAP calls pointers opaque, so the first part is free: `<name>:<id>` or `<name>/<id>`, each with an optional `/<rest>`. The
+ * name contains no separator and the id no `/`, so a key belongs to exactly one job, whatever ids others choose.
+ */
 export function ownKeyIn(pointer: string, kind: "ctx" | "res", jobId: string): string | null {
   const key = keyIn(pointer);
-  if (key === `${kind}:${jobId}` || key === `${kind}/${jobId}`) return key;
-  const attempt = `${kind}:${jobId}/`;
-  return kind === "res" && key.startsWith(attempt) && /^[A-Za-z0-9_-]{1,64}$/.test(key.slice(attempt.length))
-    ? key
-    : null;
+  const [, name, id] = OWN.exec(key) ?? [];
+  if (name === undefined || id !== jobId || isInternalKey(key)) return null;
+  return name === (kind === "ctx" ? "res" : "ctx") ? null : key;
 }
 
+const OWN = /^([A-Za-z0-9_.-]{1,64})[:/]([^/]{1,512})(?:\/[A-Za-z0-9_][A-Za-z0-9_.:@-]{0,127}){0,4}$/;
+const ATTEMPT = "attempt-";
 const PREFIX = "redis://";

@@ -22,6 +22,7 @@ export const DETAIL_FIELDS: readonly string[] = [
   "context_hints",
   "budget",
   "compensation",
+  "principal_id",
 ];
 
 function renamed(value: object, rename: (name: string) => string): Readonly<Record<string, unknown>> {
@@ -32,7 +33,7 @@ function renamed(value: object, rename: (name: string) => string): Readonly<Reco
   return Object.fromEntries(entries);
 }
 
-const snakeCase = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+export const snakeCase = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 
 /** Their keys belong to the client. */
 const MAPS: ReadonlySet<string> = new Set(["env", "labels"]);

@@ -265,6 +265,19 @@ export const CAP = {
   },
 } as const satisfies Schema;
 
+type ErrorCodeName = (typeof CAP.enums.ErrorCode)[keyof typeof CAP.enums.ErrorCode];
+
+/** An error code by its name, in any case. */
+export function errorCodeNamed(name: string): ErrorCodeName | undefined {
+  const lower = name.toLowerCase();
+  return Object.values(CAP.enums.ErrorCode).find((known) => known === lower);
+}
+
+/** The name of an error code, or its number if it has none. */
+export function errorCodeOf(number: number): ErrorCodeName | number | undefined {
+  return (CAP.enums.ErrorCode as Readonly<Record<number, ErrorCodeName>>)[number] ?? (number > 0 ? number : undefined);
+}
+
 /** `job_id` → `jobId`. */
 export const camelCase = (name: string): string => name.replace(/_([a-z0-9])/g, (_, letter) => letter.toUpperCase());
 

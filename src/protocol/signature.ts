@@ -76,12 +76,15 @@ export class SignatureError extends RefusedPacketError {
   override readonly name = "SignatureError";
 }
 
+export const versionProblem = (version: number): string =>
+  `protocol version ${version} is not supported: send packets of version 1`;
+
 /** The packet has another protocol version. */
 export class VersionError extends RefusedPacketError {
   override readonly name = "VersionError";
 
   constructor(version: number) {
-    super("VERSION_MISMATCH", `protocol version ${version} is not supported: send packets of version 1`);
+    super("VERSION_MISMATCH", versionProblem(version));
   }
 }
 

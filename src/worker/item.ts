@@ -24,7 +24,19 @@ export interface WorkItem {
 
 export function detailsOf(request: JobRequest): JobDetails {
   const { adapterId, env, parentJobId, workflowId, stepIndex, memoryId, contextHints, budget, compensation } = request;
-  const all = { adapterId, env, parentJobId, workflowId, stepIndex, memoryId, contextHints, budget, compensation };
+  const principalId = request.principalId === request.meta?.actorId ? undefined : request.principalId;
+  const all = {
+    adapterId,
+    env,
+    parentJobId,
+    workflowId,
+    stepIndex,
+    memoryId,
+    contextHints,
+    budget,
+    compensation,
+    principalId,
+  };
   return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined));
 }
 

@@ -214,7 +214,8 @@ export class WorkerRuntime {
   async #fetch(request: JobRequest, pointer: string): Promise<unknown> {
     const key = keyIn(pointer);
     const bytes = await this.#retry(request, () => this.#world.blobs.get(key));
-    if (!bytes) throw new Error(`input \`${key}\` not found in the blob store`);
+    // Without the key: the error is shown with the job.
+    if (!bytes) throw new Error(payloadFaultText(`the input of job \`${request.jobId}\``, "missing"));
     const sha256 = digestIn(key);
     if (sha256 !== null && sha256Of(bytes) !== sha256)
       throw permanent(new Error(payloadFaultText(`the input of job \`${request.jobId}\``, "damaged")));

@@ -72,6 +72,7 @@ const KINDS: readonly (readonly [RegExp, string])[] = [
   [/\bcordum_[0-9a-z]+_[0-9A-Za-z_-]+/g, "<key-text>"],
   [/-----BEGIN PUBLIC KEY-----[\s\S]*?-----END PUBLIC KEY-----/g, "<public-key>"],
   [/(?<="signature": ")[\w+/=]+(?=")/g, "<signature>"],
+  [/(?<="idempotency_key": ")[0-9a-f-]{36}(?=")/g, "<key>"],
   [/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/g, "<time>"],
   [/\b(?:[0-9a-f]{64}|[0-9a-f]{32})\b/g, "hash#"],
   [/\b0[0-9a-hj-km-np-tv-z]{25}\b/g, "id#"],

@@ -9,6 +9,7 @@ import { type Match, readPolicy } from "../../src/core/policy/document.ts";
 import { evaluate } from "../../src/core/policy/evaluate.ts";
 import { explain } from "../../src/core/policy/explain.ts";
 import { decisionLine } from "../../src/engine/audit/index.ts";
+import { handleSubmission } from "../../src/engine/delivery/index.ts";
 import { openWorkPacket, workPacket } from "../../src/engine/packets.ts";
 import { decodeCheck, encodeCheck } from "../../src/protocol/safety.ts";
 import { workSubject } from "../../src/protocol/subjects.ts";
@@ -143,6 +144,21 @@ rules:
       expect(decisionLine(job).facts).toMatchObject({ topic: "demo.echo" });
     },
   );
+
+  test("L61: so does a submission whose input is stored by the client", async () => {
+    const { blobs, clock } = gateway.world;
+    await blobs.put("ctx:stored", new TextEncoder().encode('{"amount": -1e400}'), clock.now() + 60_000);
+    const body = {
+      kind: "job_request",
+      jobId: "stored",
+      topic: "demo.echo",
+      contextPtr: "redis://ctx:stored",
+    } as const;
+    const origin = { kind: "arrived", signedBy: null, text: new Uint8Array() } as never;
+    const packet = { traceId: "t", senderId: "client", createdAtMs: 0, body, origin };
+    await expect(handleSubmission(gateway.engine, packet)).rejects.toThrow("`input.amount` is a number out of range");
+    expect(await gateway.world.store.load(JOBS, "stored")).toBeNull();
+  });
 
   test.each([
     ["jobs", '{"topic": "demo.echo", "input": {"amount": -1e400}}'],

@@ -1,11 +1,12 @@
 /** Every connection state × a silent client: the server ends each, and serves good clients and health checks meanwhile. */
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { afterEach, describe, expect, test } from "vitest";
 import { ok, type Route } from "../../src/gateway/route.ts";
 import { HEALTH_ROUTES } from "../../src/gateway/routes/health.ts";
 import { ROUTES } from "../../src/gateway/server.ts";
-import type { ConnectionLimits } from "../../src/gateway/server-connections.ts";
+import { addressOf, type ConnectionLimits } from "../../src/gateway/server-connections.ts";
 import { ManualClock } from "../contract/manual-clock.ts";
 import { openTestGateway, TEST_LIMITS, type TestGateway } from "../gateway/test-gateway.ts";
 
@@ -90,6 +91,10 @@ async function firstData(socket: Socket): Promise<string> {
 }
 
 const get = (path: string, headers = "") => `GET ${path} HTTP/1.1\r\nhost: 127.0.0.1\r\n${headers}\r\n`;
+const headOf = (method: string, path: string, headers: string) =>
+  `${method} ${path} HTTP/1.1\r\nhost: 127.0.0.1\r\n${headers}\r\n`;
+/** Announces a body that the client never sends. */
+const NO_BODY = "content-type: application/json\r\ncontent-length: 99\r\n";
 const UPGRADE = "connection: upgrade\r\nupgrade: websocket\r\n";
 const HANDSHAKE = `${UPGRADE}sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n`;
 
@@ -167,6 +172,53 @@ const STATES: readonly State[] = [
     limits: {},
     enter: (socket) => void socket.write(get("/api/v1/stream", UPGRADE)),
   },
+  {
+    name: "body of an unknown route never sent",
+    limits: { requestMs: 50 },
+    enter: (socket) => void socket.write(headOf("POST", "/none", NO_BODY)),
+  },
+  {
+    name: "body never sent after `100 Continue`",
+    limits: { requestMs: 50 },
+    enter: (socket) => void socket.write(headOf("POST", "/none", `expect: 100-continue\r\n${NO_BODY}`)),
+  },
+  {
+    name: "unknown expectation",
+    limits: { keepAliveMs: 50, requestMs: 50 },
+    enter: (socket) => void socket.write(headOf("POST", "/none", `expect: other\r\n${NO_BODY}`)),
+  },
+  {
+    name: "body of a route without one never sent",
+    limits: { requestMs: 50, keepAliveMs: 50 },
+    enter: (socket) => void socket.write(headOf("GET", "/healthz", NO_BODY)),
+  },
+  {
+    name: "HTTP/1.0 with an upgrade",
+    limits: {},
+    enter: (socket) => void socket.write(get("/healthz", UPGRADE).replace("HTTP/1.1", "HTTP/1.0")),
+  },
+  {
+    name: "HTTP/1.0 kept alive",
+    limits: { keepAliveMs: 50 },
+    async enter(socket) {
+      socket.write(get("/healthz", "connection: keep-alive\r\n").replace("HTTP/1.1", "HTTP/1.0"));
+      expect(await firstData(socket)).toMatch(/^HTTP\/1\.1 200 /);
+    },
+  },
+  { name: "CONNECT", limits: {}, enter: (socket) => void socket.write("CONNECT x:1 HTTP/1.1\r\nhost: x\r\n\r\n") },
+  {
+    name: "upgrade with a body that is never sent",
+    limits: {},
+    enter: (socket) => void socket.write(headOf("GET", "/healthz", `${UPGRADE}${NO_BODY}`)),
+  },
+  {
+    name: "upgrades to other protocols, one after another",
+    limits: { keepAliveMs: 50 },
+    async enter(socket) {
+      socket.write(get("/healthz", "connection: upgrade\r\nupgrade: h2c\r\n").repeat(8));
+      await firstData(socket);
+    },
+  },
   { name: "malformed request", limits: {}, enter: (socket) => void socket.write("nonsense\r\n\r\n") },
   { name: "client side closed without a request", limits: {}, enter: (socket) => void socket.end() },
   { name: "client side closed after a request", limits: {}, enter: (socket) => void socket.end(get("/healthz")) },
@@ -195,18 +247,24 @@ describe("the server ends a silent connection", () => {
     await closed;
   });
 
-  test("response that is read byte by byte", async () => {
+  test.each([
+    ["response that is read", 1],
+    ["pipelined responses that are read", 3],
+  ])("%s byte by byte", async (_, count) => {
     const url = await listen({ responseMs: 200 }, { routes: [large, ...HEALTH_ROUTES] });
     const { socket, closed } = await open(url);
     let isClosed = false;
     void closed.then(() => {
       isClosed = true;
     });
-    socket.write(get("/large"));
+    // The first response is received at once, the others are not.
+    socket.write((count > 1 ? get("/healthz") : "") + get("/large").repeat(count));
     // Each read makes progress, so that the connection is never without activity.
     while (!isClosed) {
       await Promise.race([once(socket, "readable"), closed]);
       socket.read(1_024);
+      // Reading what is buffered needs no turn of the event loop, and timers would not run.
+      await nextTurn();
     }
   });
 
@@ -254,6 +312,35 @@ describe("at the connection limit", () => {
     await first.closed;
   });
 
+  test.each<[string, (socket: Socket) => void]>([
+    [
+      "to a route that exists",
+      (socket) => socket.write(headOf("POST", "/api/v1/jobs", `${NO_BODY}x-api-key: none\r\n`)),
+    ],
+    ["to an unknown route", (socket) => socket.write(headOf("POST", "/none", NO_BODY))],
+    ["after `100 Continue`", (socket) => socket.write(headOf("POST", "/none", `expect: 100-continue\r\n${NO_BODY}`))],
+  ])("requests without their body are replaced, %s", async (_, enter) => {
+    const url = await listen({ max: 20 }, { routes: ROUTES });
+    for (let at = 0; at < 20; at++) {
+      const head = once(gateway.app.server, "request");
+      const { socket } = await open(url);
+      socket.resume();
+      enter(socket);
+      await head;
+    }
+    const { key } = await gateway.keyOf("acme", "viewer");
+    const response = await fetch(new URL("/api/v1/jobs", url), { headers: { "x-api-key": key } });
+    expect(response.status).toBe(200);
+  });
+
+  test("a client with a network of IPv6 addresses is one address", () => {
+    const groups = ["2001:db8:0:1::1", "2001:db8:0:1:ffff::", "2001:0db8:0000:0001:2:3:4:5", "2001:db8:0:1::%eth0"];
+    expect(new Set(groups.map(addressOf))).toEqual(new Set(["2001:db8:0:1::/64"]));
+    expect(["2001:db8::1", "::1", "10.0.0.1", "::ffff:10.0.0.1", ""].map(addressOf)).toEqual([
+      ...["2001:db8:0:0::/64", "0:0:0:0::/64", "10.0.0.1", "10.0.0.1", ""],
+    ]);
+  });
+
   test("an address at its limit does not affect another", async () => {
     const busy = busyRoute();
     const url = await listen({ max: 100, perAddressMax: 5 }, { routes: [busy.route, ...HEALTH_ROUTES] });
@@ -275,7 +362,11 @@ describe("at the connection limit", () => {
     for (let at = 0; at < 5; at++) (await open(url)).socket.write(get("/busy"));
     await busy.entered(5);
     // Silent connections cannot fill the reserve: the oldest one is replaced.
+    const waiting = await open(url, "127.0.0.2");
     for (let at = 0; at < 100; at++) await open(url);
+    // Nor can those of one address replace the others.
+    waiting.socket.write(get("/healthz"));
+    expect(await firstData(waiting.socket)).toMatch(/^HTTP\/1\.1 200 /);
     for (const path of ["/healthz", "/readyz"]) {
       const response = await fetch(new URL(path, url));
       expect([response.status, response.headers.get("connection")]).toEqual([200, "close"]);

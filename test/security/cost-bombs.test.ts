@@ -6,6 +6,7 @@ import { PATTERN_STATES_MAX, readPattern, statesAtMost } from "../../src/core/ex
 import { RUNS } from "../../src/core/model/run.ts";
 import { builtInKernel, DEMO_POLICY } from "../../src/core/policy/kernel.ts";
 import { ROUTES } from "../../src/gateway/server.ts";
+import { startWorker } from "../../src/worker/worker.ts";
 import { REQUEST } from "../core/policy/samples.ts";
 import { openTestGateway, type TestGateway, type TestGatewayOptions } from "../gateway/test-gateway.ts";
 import { applied, cel, runUntil, started } from "../gateway/workflow-fixtures.ts";
@@ -97,11 +98,16 @@ describe("YAML", () => {
 
 describe("expressions", () => {
   const BIG = "x{1000}y{1000}z{1000}";
+  /** One state, but the compiler visits every character. */
+  const FOLDED = "(?i)[\u0080-\u{1ffff}]";
   const many = (count: number, one: (at: number) => string) => Array.from({ length: count }, (_, at) => one(at));
   const chain = (at: number) => many(40, (part) => `input.a${at}_${part} > ${part}`).join(" && ");
   const BOMBS: readonly (readonly [string, readonly string[], RegExp])[] = [
     ["a counted repetition", [`re2(topic, '${BIG}')`], /expand to more than 2000 states/],
     ["many patterns", many(100, (at) => `re2(topic, '${at}x{900}')`), /all patterns together expand to more than/],
+    ["many in one condition", [many(62, (at) => `re2(topic,'${at}x{900}')`).join("||")], /all patterns together/],
+    ["a large class without case", [`re2(topic, '${FOLDED.repeat(3)}')`], /classes are too large to ignore case/],
+    ["many of them", many(80, (at) => `re2(topic, '${at}${FOLDED}')`), /all patterns together expand to more than/],
     ["many operations", many(800, chain), /all expressions together have more than/],
     ["a long condition", [`topic == "${"a".repeat(3_000)}"`], /1 to 2048 characters/],
     ["a wide literal", [`"a" in [${many(300, (at) => `"${at}"`).join()}]`], /exceeded max/],
@@ -126,6 +132,17 @@ describe("expressions", () => {
     ["a template", { steps: { a: { topic: "t", input: cel(`re2("a", "${BIG}")`) } } }, /2000 states/],
     ["a schema", { input_schema: schema(BIG, 1), steps: { a: { topic: "t" } } }, /2000 states/],
     ["many patterns", { input_schema: schema("x{900}", 100), steps: { a: { topic: "t" } } }, /all patterns together/],
+    ["a large class", { input_schema: schema(FOLDED.repeat(3), 1), steps: { a: { topic: "t" } } }, /to ignore case/],
+    ["many classes", { input_schema: schema(FOLDED, 40), steps: { a: { topic: "t" } } }, /all patterns together/],
+    [
+      "more operations than the event loop compiles in a moment",
+      {
+        steps: Object.fromEntries(
+          many(200, (at) => `s${at}`).map((id, at) => [id, { topic: "t", input: cel(chain(at)) }]),
+        ),
+      },
+      /all expressions together have more than 25000/,
+    ],
     [
       "many operations",
       {
@@ -199,6 +216,25 @@ describe("evaluation", () => {
     const answer = await post(`workflow-runs/${runId}/rerun`, { from_step: "s0", dry_run: true });
     expect(answer).toMatchObject({ status: 422, body: { code: "evaluation_limit" } });
   });
+});
+
+test("L60: the outputs of a list that one commit validates share one budget", async () => {
+  const other = await open();
+  const stop = await startWorker(other.world, { id: "w", topics: ["t"], concurrency: 8, handle: async () => "x" });
+  try {
+    const deeper = (at: number) => ({ allOf: [{ $ref: `#/$defs/d${at + 1}` }, { $ref: `#/$defs/d${at + 1}` }] });
+    const $defs = { ...Object.fromEntries(Array.from({ length: 15 }, (_, at) => [`d${at}`, deeper(at)])), d15: {} };
+    const each = { topic: "t", for_each: cel("input.items"), output_schema: { $ref: "#/$defs/d0", $defs } };
+    const last = { type: "transform", input: cel("steps.each.output"), depends_on: ["each"] };
+    await applied(other, { id: "list", steps: { each, last } });
+    const runId = await started(other, "list", { input: { items: ITEMS.slice(0, 100) } });
+    const run = await runUntil(other, runId, ({ state }) => state === "FAILED" || state === "SUCCEEDED");
+    expect(run.error).toMatchObject({ message: expect.stringMatching(/exceeded the limit of \d+ evaluation steps/) });
+  } finally {
+    await stop();
+    await other.close();
+    steps = 0; // Of many commits.
+  }
 });
 
 describe("requests", () => {
@@ -298,6 +334,24 @@ describe("the thread", () => {
     }
   });
 
+  test("health is answered while a dry run is evaluated", async () => {
+    const threaded = await open({ evaluatesInThread: true });
+    try {
+      await applied(threaded, COSTLY);
+      const answered: string[] = [];
+      const note = (name: string) => (answer: { statusCode: number }) => answered.push(`${name} ${answer.statusCode}`);
+      const body = { input: { items: ITEMS.slice(0, 250) } };
+      const dry = threaded.call("POST", "/api/v1/workflows/costly/dry-run", { body }).then(note("dry run"));
+      await threaded.call("GET", "/healthz").then(note("health"));
+      await threaded.call("GET", "/api/v1/policy/rules").then(note("rules"));
+      await dry;
+      expect(answered).toEqual(["health 200", "rules 200", "dry run 422"]);
+      expect(steps).toBe(0);
+    } finally {
+      await threaded.close();
+    }
+  });
+
   test("a task beyond its time ends; the next one gets a new thread", async () => {
     const evaluator = threadEvaluator(10);
     const outcome = await evaluator.run("default", "simulatePolicy", long);
@@ -307,6 +361,23 @@ describe("the thread", () => {
     const first = patient.run("default", "readPolicy", { name: "p", text: "rules: []" });
     expect(await first).toMatchObject({ kind: "answered", answer: { kind: "ok" } });
     await patient.close();
+  });
+
+  test("tenants take turns, and a tenant with few tasks enters a full queue", async () => {
+    const evaluator = threadEvaluator();
+    const answered: string[] = [];
+    const read = async (org: string) => {
+      const { kind } = await evaluator.run(org, "readPolicy", { name: "p", text: "rules: []" });
+      answered.push(kind === "answered" ? org : `${org} ${kind}`);
+    };
+    const repeat = (org: string) => Array.from({ length: 8 }, () => read(org));
+    await Promise.all([..."abcd"].flatMap(repeat).concat(read("e"), read("f")));
+    await evaluator.close();
+    // Two of the 32 tasks gave way.
+    const done = answered.filter((name) => !name.endsWith("busy"));
+    expect([answered.length, done.length]).toEqual([34, 32]);
+    // The first task was running already.
+    expect(done.slice(1, 7).sort()).toEqual([..."abcdef"]);
   });
 
   test("the tasks of one tenant leave room for those of others", async () => {

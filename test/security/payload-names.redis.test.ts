@@ -13,7 +13,7 @@ import { type Engine, openEngine } from "../../src/engine/engine.ts";
 import { type Control, startControl } from "../../src/engine/start-control.ts";
 import { type GatewayServer, openGateway } from "../../src/gateway/server.ts";
 import { decodePacket } from "../../src/protocol/codec.ts";
-import { RESULT, workSubject } from "../../src/protocol/subjects.ts";
+import { HEARTBEAT, RESULT, workSubject } from "../../src/protocol/subjects.ts";
 import { startWorker } from "../../src/worker/worker.ts";
 import { STARTUP_TOKEN, sendToken, TEST_LIMITS } from "../gateway/test-gateway.ts";
 import { peerDecode, peerEncode } from "../protocol/peer.ts";
@@ -22,6 +22,7 @@ import { startNats, startRedis } from "../servers/start.ts";
 import { openTestCluster } from "../system/fixtures/cluster.ts";
 import {
   attackByName,
+  expectDamageIsFound,
   expectUnchanged,
   MARK,
   namesIn,
@@ -105,6 +106,9 @@ function clusterTarget(): Target {
       );
       return new Map(found.flatMap(([key, text]) => (text === undefined ? [] : [[key, text]])));
     },
+    async replace(key, bytes) {
+      await redis.set(key, Buffer.from(bytes));
+    },
     reached: (tenant, jobId, state) =>
       new Promise((resolve) => {
         const id = wireJobId(tenant, jobId);
@@ -150,6 +154,23 @@ describe("L59: no id and no pointer of a client names a stored payload of a clus
     );
     expect(others.length).toBeGreaterThan(0);
     expect(JSON.stringify(others)).not.toContain(MARK);
+  });
+
+  test("a payload that was changed after the decision is neither leased nor dispatched", async () => {
+    await expectDamageIsFound(target);
+    const before = await target.payloads();
+    const body = { topic: "demo.later", job_id: "later", input: { text: "x".repeat(5_000) } };
+    await target.call("POST", "/jobs", { tenant: "acme", body });
+    const key = [...(await target.payloads()).keys()].find((name) => !before.has(name)) ?? "";
+    await redis.set(key, JSON.stringify({ text: "replaced" }));
+    const failed = target.reached("acme", "later", "FAILED");
+    let count = 0;
+    raw.subscribe(workSubject("demo.later"), { callback: () => void count++ });
+    const heartbeat = { workerId: "later", topics: ["demo.later"], maxParallelJobs: 1 };
+    raw.publish(HEARTBEAT, peerEncode("BusPacket", { senderId: "later", protocolVersion: 1, heartbeat }));
+    await failed;
+    expect(count).toBe(0);
+    expect((await engine.world.store.load(JOBS, "acme~later"))?.value.error).toMatchObject({ name: "InputLost" });
   });
 
   test("the approved payload is the one that is dispatched", async () => {

@@ -3,6 +3,7 @@
  * may choose. Runs on every world.
  */
 import { expect } from "vitest";
+import { ROUTES } from "../../src/gateway/server.ts";
 
 export interface Target {
   call(
@@ -14,6 +15,8 @@ export interface Target {
   payloads(): Promise<ReadonlyMap<string, string>>;
   /** Resolves when the job has this state. */
   reached(tenant: string, jobId: string, state: string): Promise<void>;
+  /** Damages a stored payload. */
+  replace(key: string, bytes: Uint8Array): Promise<void>;
   /** Publishes a packet of an unsigned bus client, and resolves when it has been processed. */
   publish?(kind: "submit" | "result", body: Readonly<Record<string, unknown>>): Promise<void>;
 }
@@ -93,6 +96,44 @@ export async function attackByName(target: Target, name: string, index: number):
     for (const id of [jobId, name]) await look("default", `/jobs/${encodeURIComponent(id)}`);
   }
   for (const text of seen) expect(text, name).not.toContain(MARK);
+}
+
+/** Every readable route, with every id that it may be called with. */
+export async function viewsOf(target: Target, { ids }: Victims): Promise<readonly string[]> {
+  const paths = ROUTES.filter(({ method, longLived }) => method === "GET" && !longLived).flatMap(({ path }) =>
+    path.includes(":") ? ids.map((id) => path.replace(/:\w+/g, encodeURIComponent(id))) : [path],
+  );
+  const memory = ids.flatMap((id) => [`/api/v1/memory?ptr=ctx:${id}`, `/api/v1/memory?ptr=res:${id}`]);
+  const texts: string[] = [];
+  for (const path of [...paths, ...memory].filter((one) => one.startsWith("/api/v1"))) {
+    texts.push((await target.call("GET", path.replace("/api/v1", ""), { tenant: "acme" })).text);
+  }
+  return texts;
+}
+
+/** A payload that changes after the decision does not reach the worker: not by a lease, not with an approval. */
+export async function expectDamageIsFound(target: Target): Promise<void> {
+  const post = async (path: string, body: object) => {
+    const { text } = await target.call("POST", path, { tenant: "acme", body });
+    return text === "" ? {} : (JSON.parse(text) as Record<string, unknown>);
+  };
+  for (const [topic, state] of [
+    ["demo.leased", "SCHEDULED"],
+    ["demo.approve", "APPROVAL_REQUIRED"],
+  ] as const) {
+    const before = await target.payloads();
+    const { job_id } = await post("/jobs", { topic, input: LARGE });
+    await target.reached("acme", String(job_id), state);
+    if (state === "APPROVAL_REQUIRED") await post(`/approvals/${job_id}/approve`, {});
+    const key = [...(await target.payloads()).keys()].find((name) => !before.has(name)) ?? "";
+    await target.replace(key, new TextEncoder().encode(JSON.stringify({ secret: "replaced" })));
+    const leased = await post("/worker/lease", { worker_id: "w2", topics: [topic], max: 100 });
+    expect(JSON.stringify(leased)).not.toContain("replaced");
+    await target.reached("acme", String(job_id), "FAILED");
+    const { text } = await target.call("GET", `/jobs/${job_id}`, { tenant: "acme" });
+    expect(JSON.parse(text).error.message).toMatch(/^the input of job .* is damaged/);
+    expect(text).not.toContain(key);
+  }
 }
 
 /** Nothing that was stored before is changed or gone. */

@@ -15,17 +15,23 @@ test("an approver sees where values are hidden, and reveals them with an audit e
     gateway.keyOf("default", "viewer"),
   ]);
   const input = { to: "Ann", login: { password: "p-canary" }, notes: ["x", "card 4111 1111 1111 1111"] };
-  const body = { topic: "demo.approve", input, job_id: "pay", risk_tags: ["token=c-canary"] };
+  const body = {
+    topic: "demo.approve",
+    input,
+    job_id: "pay",
+    risk_tags: ["token=c-canary"],
+    env: { API_TOKEN: "e-canary" },
+  };
   await gateway.call("POST", "/api/v1/jobs", { key: submitter.key, body });
   const listed = await gateway.call("GET", "/api/v1/approvals", { key: operator.key });
   expect(listed.body).not.toMatch(/canary|4111/);
   const [pending] = listed.json<{ items: Body[] }>().items;
-  expect(pending?.hidden).toEqual(["input.login.password", "input.notes.1", "risk_tags.0"]);
+  expect(pending?.hidden).toEqual(["input.login.password", "input.notes.1", "risk_tags.0", "env.API_TOKEN"]);
 
   const reveal = (key: string) =>
     gateway.call("POST", "/api/v1/approvals/pay/reveal", { key, body: { reason: "check the card" } });
   expect((await reveal(viewer.key)).statusCode).toBe(403);
-  expect((await reveal(operator.key)).json()).toMatchObject({ input, risk_tags: ["token=c-canary"] });
+  expect((await reveal(operator.key)).json()).toMatchObject({ input, risk_tags: ["token=c-canary"], env: body.env });
   const audit = (await gateway.call("GET", "/api/v1/audit", { key: operator.key })).json<{ items: Body[] }>();
   const entries = audit.items.filter(({ what }) => what === "hidden values revealed");
   expect(entries).toMatchObject([{ who: operator.id, facts: { job: "pay", reason: "check the card" } }]);

@@ -31,25 +31,25 @@ describe("a process beside data of a newer schema", () => {
     const request = { topic: "demo.echo", input: 1, idempotency_key: "before" };
     const before = await api.post("/jobs", request);
     expect(before.status).toBeLessThan(300);
-    await operator.set("cordum:schema", "2");
+    await operator.set("cordum:schema", "3");
     const records = await recordKeys();
     const refused = await readiness(api.url, false);
-    expect(refused).toMatchObject({ code: "not_ready", detail: expect.stringContaining("schema `2`") });
+    expect(refused).toMatchObject({ code: "not_ready", detail: expect.stringContaining("schema `3`") });
     expect(refused.detail).toContain("upgrade this process");
     expect(await api.post("/jobs", { ...request, idempotency_key: "during" })).toMatchObject({ status: 503 });
     expect(await api.post("/jobs", request)).toMatchObject({ status: 503 });
     expect(await recordKeys()).toEqual(records);
-    await operator.set("cordum:schema", "1");
+    await operator.set("cordum:schema", "2");
     await readiness(api.url, true);
     expect(await api.post("/jobs", request)).toMatchObject({ body: { job_id: before.body.job_id, replayed: true } });
   });
 
   test.each(["gateway", "control", "all"])("does not start in role %s, and names the next step", async (role) => {
-    await operator.set("cordum:schema", "2");
+    await operator.set("cordum:schema", "3");
     const ran = await program.up([...servers(), "--role", role]).ended;
-    await operator.set("cordum:schema", "1");
+    await operator.set("cordum:schema", "2");
     expect(ran.exitCode).toBe(1);
-    expect(ran.err).toMatch(/schema `2`, this version of cordum uses schema 1: upgrade this process/);
+    expect(ran.err).toMatch(/schema `3`, this version of cordum uses schema 2: upgrade this process/);
   });
 });
 

@@ -3,7 +3,8 @@
  *
  * 1. The thread starts with the first task and does not keep the process alive.
  * 2. A task that exceeds its time or the heap of the thread ends with the thread. The next task gets a new one.
- * 3. Waiting tasks are bounded in total and per tenant.
+ * 3. Waiting tasks are bounded in total and per tenant. Tenants take turns, and in a full queue a tenant with few tasks
+ *    takes the place of one with many: besides the running task, a tenant waits for one of each other.
  */
 import { createRequire } from "node:module";
 import { extname } from "node:path";
@@ -31,15 +32,14 @@ export function threadEvaluator(taskMs: number = EVALUATION_LIMITS.taskMs): Thre
   let isClosed = false;
   return {
     async run(org, name, input) {
-      const slot = queue.enter(org);
-      if (slot.kind === "busy") return slot;
+      const turn = await queue.enter(org);
+      if (turn.kind === "busy") return turn;
       try {
-        await slot.turn;
         if (isClosed) throw new Error("the evaluator is closed");
         if (thread === null || thread.hasEnded) thread = new TaskThread();
         return await thread.run(name, input, taskMs);
       } finally {
-        slot.leave();
+        turn.leave();
       }
     },
     async close() {
@@ -49,34 +49,72 @@ export function threadEvaluator(taskMs: number = EVALUATION_LIMITS.taskMs): Thre
   };
 }
 
+/** Tasks that wait for the thread. */
 class TaskQueue {
-  readonly #perOrg = new Map<string, number>();
+  /** By tenant, the first of which is next; a tenant without tasks has no entry. */
+  readonly #waiting = new Map<string, Waiting[]>();
   #count = 0;
-  #last: Promise<void> = Promise.resolve();
+  #running: string | null = null;
 
-  /** `turn` resolves when all earlier tasks have left. */
-  enter(org: string): Busy | { readonly kind: "entered"; readonly turn: Promise<void>; leave(): void } {
-    const own = this.#perOrg.get(org) ?? 0;
+  /** Resolves when the task may run, with the function to call afterwards. */
+  enter(org: string): Promise<Busy | Turn> {
     const { waiting, waitingPerOrg } = EVALUATION_LIMITS;
-    if (own >= waitingPerOrg) return { kind: "busy", current: own, limit: waitingPerOrg };
-    if (this.#count >= waiting) return { kind: "busy", current: this.#count, limit: waiting };
-    this.#count += 1;
-    this.#perOrg.set(org, own + 1);
-    const turn = this.#last;
-    let done = () => {};
-    this.#last = new Promise((resolve) => {
-      done = resolve;
+    const own = this.#countOf(org);
+    if (own >= waitingPerOrg) return Promise.resolve({ kind: "busy", current: own, limit: waitingPerOrg });
+    if (this.#count >= waiting && !this.#displaceFor(own)) {
+      return Promise.resolve({ kind: "busy", current: this.#count, limit: waiting });
+    }
+    return new Promise((settle) => {
+      const tasks = this.#waiting.get(org) ?? [];
+      tasks.push({ settle });
+      this.#waiting.set(org, tasks);
+      this.#count += 1;
+      if (this.#running === null) this.#next();
     });
-    return { kind: "entered", turn, leave: () => this.#leave(org, done) };
   }
 
-  #leave(org: string, done: () => void): void {
-    this.#count -= 1;
-    const own = (this.#perOrg.get(org) ?? 1) - 1;
-    if (own === 0) this.#perOrg.delete(org);
-    else this.#perOrg.set(org, own);
-    done();
+  #countOf(org: string): number {
+    return (this.#waiting.get(org)?.length ?? 0) + (this.#running === org ? 1 : 0);
   }
+
+  /** One task of the first tenant, which then queues behind the others. */
+  #next(): void {
+    const [first] = this.#waiting;
+    if (first === undefined) return;
+    const [org, tasks] = first;
+    const [task, ...rest] = tasks;
+    this.#waiting.delete(org);
+    if (rest.length > 0) this.#waiting.set(org, rest);
+    this.#running = org;
+    task?.settle({ kind: "entered", leave: () => this.#leave() });
+  }
+
+  #leave(): void {
+    this.#count -= 1;
+    this.#running = null;
+    this.#next();
+  }
+
+  /** Refuses the newest task of the tenant with the most, if that leaves it with more than the new task's tenant has. */
+  #displaceFor(own: number): boolean {
+    let most: readonly [string, Waiting[]] | undefined;
+    for (const entry of this.#waiting) if (entry[1].length > (most?.[1].length ?? own + 1)) most = entry;
+    const displaced = most?.[1].pop();
+    if (displaced === undefined) return false;
+    const { waiting } = EVALUATION_LIMITS;
+    this.#count -= 1;
+    displaced.settle({ kind: "busy", current: waiting, limit: waiting });
+    return true;
+  }
+}
+
+interface Waiting {
+  settle(turn: Busy | Turn): void;
+}
+
+interface Turn {
+  readonly kind: "entered";
+  leave(): void;
 }
 
 /** In tests the thread runs from source, and needs a loader like this process. */

@@ -14,15 +14,15 @@ export class RedisBatch {
   readonly #pipe: RedisPipe;
   readonly #script: Script;
   readonly #head: readonly Encoded[];
-  readonly #onEnd: (last: unknown) => void;
+  readonly #onSend: OnSend;
   #calls: Call[] = [];
 
-  /** `head`: arguments before those of the calls. `onEnd` gets the reply after those of the calls. */
-  constructor(pipe: RedisPipe, script: Script, head: readonly string[] = [], onEnd = (_last: unknown) => {}) {
+  /** `head`: arguments before those of the calls. */
+  constructor(pipe: RedisPipe, script: Script, head: readonly string[] = [], onSend: OnSend = () => () => {}) {
     this.#pipe = pipe;
     this.#script = script;
     this.#head = head.length === 0 ? [] : [encodeArgs(head)];
-    this.#onEnd = onEnd;
+    this.#onSend = onSend;
     pipe.addSource(() => this.#gather());
   }
 
@@ -41,11 +41,15 @@ export class RedisBatch {
       const to = endOfBatch(calls, from);
       const batch = calls.slice(from, to);
       const args = [...this.#head, ...batch.map((call) => call.args)];
-      settle(batch, this.#pipe.runEncoded(this.#script, args) as Promise<readonly unknown[]>, this.#onEnd);
+      const onEnd = this.#onSend();
+      settle(batch, this.#pipe.runEncoded(this.#script, args) as Promise<readonly unknown[]>, onEnd);
       from = to;
     }
   }
 }
+
+/** Called before a command is sent; what it returns gets the reply after those of the calls. */
+type OnSend = () => (last: unknown) => void;
 
 export const CALLS_MAX = 64;
 const TEXT_MAX = 1024 * 1024;

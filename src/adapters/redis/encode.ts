@@ -1,3 +1,4 @@
+import { crc32 } from "node:zlib";
 import type { Entry } from "../../core/model/table.ts";
 import { type Change, deltasOf, type Guard, movesOf, type Put } from "../../ports/store.ts";
 import { decodeValue, encodeValue, isDelta } from "../record-text.ts";
@@ -12,8 +13,9 @@ import { lockName } from "./keys.ts";
  * encoded again with byte lengths. Every argument starts with the line break that ends the previous one, so its header
  * is one cached string.
  *
- * A record is "text\nversion due score" (see `record-text.ts`): version, due time and queue score ("-" for none). Patches
- * are appended in the same form; the last line is the current one.
+ * A record is "text\nversion due score #sum" (see `record-text.ts`): version, due time and queue score ("-" for none), and the
+ * CRC-32 of table, id and what precedes it. Patches are appended in the same form; the last line is the current one. Records
+ * of schema 1 have no sum.
  */
 export interface Encoded {
   readonly text: string;
@@ -47,7 +49,7 @@ export function encodeArgs(values: readonly string[]): Encoded {
 /** The arguments of `COMMIT` for one change. */
 export function encodeChange(change: Change): Encoded {
   const { puts, sends } = change;
-  const records = puts.map((put) => (put.value === null ? null : encodeValue(put)));
+  const records = puts.map(recordOf);
   const messages = sends.map((message) => JSON.stringify(message));
   return encoded((args) => {
     for (let at = 0; at < puts.length; at += 1) addPut(args, puts[at]!, records[at]!);
@@ -111,31 +113,54 @@ export interface Decoded {
   readonly value: unknown;
 }
 
-/** Throws if the record is damaged or has an unknown format. */
-export function decodeRecord(record: string, rid: string): Decoded {
+/** Throws if the record is damaged or has an unknown format. `rid` without the prefix of the key. */
+export function decodeRecord(record: string, key: string, rid: string): Decoded {
   try {
     const end = record.lastIndexOf("\n");
-    const [version, due, score] = record.slice(end + 1).split(" ");
-    if (!(Number(version) > 0) || score === undefined || (due !== "-" && !(Number(due) >= 0))) {
-      throw new Error("its last line is not `version due score`");
-    }
-    const text = record.indexOf("\n") === end ? record.slice(0, end) : textOf(record.split("\n"));
-    return { version: Number(version), dueMs: due === "-" ? null : Number(due), value: decodeValue(text) };
+    const { version, due } = lastLineOf(record.slice(end + 1));
+    const isWhole = record.indexOf("\n") === end;
+    if (isWhole) checkSum(rid, record);
+    const text = isWhole ? record.slice(0, end) : textOf(rid, record.split("\n"));
+    return { version, dueMs: due, value: decodeValue(text) };
   } catch (error) {
     // Messages of the parser contain parts of the record.
-    if (error instanceof SyntaxError) throw unreadable(rid, "it is not a JSON document");
-    if (error instanceof TypeError) throw unreadable(rid, "a patch does not fit its base");
-    throw unreadable(rid, (error as Error).message);
+    if (error instanceof SyntaxError) throw unreadable(key, "it is not a JSON document");
+    if (error instanceof TypeError) throw unreadable(key, "a patch does not fit its base");
+    throw unreadable(key, (error as Error).message);
   }
 }
 
+function lastLineOf(line: string): { readonly version: number; readonly due: number | null } {
+  const [version, due, score, sum = "#", ...others] = line.split(" ");
+  const isPlace = (place: string | undefined) => place === "-" || Number(place) >= 0;
+  if (!(Number(version) > 0) || !isPlace(due) || !isPlace(score) || !sum.startsWith("#") || others.length > 0) {
+    throw new Error("its last line is not `version due score #sum`");
+  }
+  return { version: Number(version), due: due === "-" ? null : Number(due) };
+}
+
+/** Throws if the text differs from what was written. The server replaces an unknown version after the sum was computed. */
+function checkSum(rid: string, text: string): void {
+  const at = text.lastIndexOf(SUM);
+  if (at < text.lastIndexOf("\n")) return; // Written with schema 1.
+  const body = text.slice(0, at);
+  const sum = text.slice(at + SUM.length);
+  if (sum === sumOf(rid, body) || sum === sumOf(rid, body.replace(/\d+( \S+ \S+)$/, `${UNKNOWN}$1`))) return;
+  throw new Error("it does not match its checksum");
+}
+
+const sumOf = (rid: string, body: string): string => crc32(body, crc32(rid)).toString(16);
+
+/** Precedes the checksum. */
+const SUM = " #";
+
 /** Every second line is the "version due score" of the text before it. Each patch follows the version it is based on. */
-function textOf(lines: readonly string[]): string {
+function textOf(rid: string, lines: readonly string[]): string {
   const texts: string[] = [];
   for (let at = 0; at < lines.length; at += 2) {
-    const version = Number.parseInt(lines[at + 1] ?? "", 10);
-    if (at > 0 && version !== Number.parseInt(lines[at - 1]!, 10) + 1)
-      throw new Error("the base of a patch is missing");
+    checkSum(rid, `${at === 0 ? "" : "\n"}${lines[at]}\n${lines[at + 1] ?? ""}`);
+    const { version } = lastLineOf(lines[at + 1] ?? "");
+    if (at > 0 && version !== lastLineOf(lines[at - 1]!).version + 1) throw new Error("the base of a patch is missing");
     texts.push(lines[at]!);
   }
   return texts.join("\n");
@@ -195,12 +220,20 @@ function encoded(write: (args: Args) => void): Encoded {
   return { text: wideText, count: wide.count, bytes: Buffer.byteLength(wideText) };
 }
 
-function addPut(args: Args, { table, id, expect, from, to }: Put, text: string | null): void {
-  const dueMs = text === null ? null : to.dueMs;
+/** The text that a put writes or appends; "" for a deletion. */
+function recordOf(put: Put): string {
+  if (put.value === null) return "";
+  const { table, id, expect, to } = put;
   const next = expect === null ? UNKNOWN : String(expect + 1);
-  args.op(text !== null && isDelta(text) ? "M" : "P").add(ridOf(table, id));
-  args.add(expect === null ? "" : String(expect)).add(expect === null ? "" : next);
-  args.add(text === null ? "" : `${text}\n${next} ${dueMs ?? "-"} ${to.queue?.score ?? "-"}`);
+  const body = `${encodeValue(put)}\n${next} ${to.dueMs ?? "-"} ${to.queue?.score ?? "-"}`;
+  return body + SUM + sumOf(ridOf(table, id), body);
+}
+
+function addPut(args: Args, { table, id, expect, from, to }: Put, record: string): void {
+  const dueMs = record === "" ? null : to.dueMs;
+  args.op(isDelta(record) ? "M" : "P").add(ridOf(table, id));
+  args.add(expect === null ? "" : String(expect)).add(expect === null ? "" : String(expect + 1));
+  args.add(record);
   args.add(dueMs === from.dueMs ? "=" : String(dueMs ?? ""));
 }
 

@@ -10,8 +10,9 @@ import { SCHEMA } from "./script.ts";
  * 1. The check runs on every new connection before any other command, then every `CHECK_EVERY_MS`, and after a script was
  *    refused. While the schema differs, every command of the client is rejected with `STORE_UNAVAILABLE`.
  * 2. Each batch of commits increments the counter of this process and returns it. A counter that is lower than a value seen
- *    before means that acknowledged commits are missing: a failover to a stale replica, a restored snapshot, a power failure.
- *    The process continues with what the store has, and reports it.
+ *    before the command was sent means that acknowledged commits are missing: a failover to a stale replica, a restored
+ *    snapshot, a power failure. The process continues with what the store has, and reports it. Replies that arrive together
+ *    are not handled in the order of the server, so a value seen since says nothing.
  */
 export class SchemaGuard {
   readonly processId = randomUUID();
@@ -19,6 +20,8 @@ export class SchemaGuard {
   readonly #options: GuardOptions;
   #timer: NodeJS.Timeout | undefined;
   #commits = -1;
+  /** Losses reported so far. Replies to commands from before a loss say nothing about what follows it. */
+  #losses = 0;
   #wentBackAt: string | null = null;
 
   constructor(client: GuardedClient, options: GuardOptions) {
@@ -54,16 +57,27 @@ export class SchemaGuard {
     if (this.#client.status === "ready") await this.#check().catch(() => undefined);
   }
 
-  /** The counter of this process after a batch of commits. */
-  committed(commits: number): void {
-    if (commits <= this.#commits) this.#reportMissing(commits - 1);
-    this.#commits = commits;
+  /** Called before a batch of commits is sent; what it returns gets the counter after the batch. */
+  onCommit(): (commits: unknown) => void {
+    const compare = this.#expect();
+    return (commits) => compare(Number(commits) - 1, Number(commits));
+  }
+
+  /** `found`: what the command found of the commits of this process; `now`: the counter after it. */
+  #expect(): (found: number, now: number) => void {
+    const [seen, losses] = [this.#commits, this.#losses];
+    return (found, now) => {
+      if (losses !== this.#losses) return;
+      if (found < seen) this.#reportMissing(seen - Math.max(found, 0));
+      this.#commits = found < seen ? now : Math.max(this.#commits, now);
+    };
   }
 
   async #check(): Promise<void> {
     const { prefix, address, log } = this.#options;
     const isNew = this.#client.refusal === UNCHECKED;
     const stream = this.#client.stream;
+    const compare = this.#expect();
     const reply = await this.#client
       .unguarded(() => this.#client.call("eval", CHECK, "1", prefix, this.processId, KEPT_MS))
       .catch((error: unknown) => Promise.reject(failureOf(error)));
@@ -76,19 +90,19 @@ export class SchemaGuard {
       log.write("error", "redis_schema_differs", { address, error: this.#client.refusal.message });
       return;
     }
-    if (commits < this.#commits) this.#reportMissing(commits);
-    this.#commits = Math.max(commits, 0);
+    compare(commits, Math.max(commits, 0));
     if (isNew) log.write("info", "redis_connected", { address });
     else if (before !== null) log.write("info", "redis_schema_matches", { address });
   }
 
-  #reportMissing(found: number): void {
+  #reportMissing(missing: number): void {
     const { address, log, onWentBack } = this.#options;
+    this.#losses += 1;
     this.#wentBackAt = new Date().toISOString();
     const detail =
       `redis at \`${address}\` went back in time: it lacks writes that it had acknowledged to this process; look for a failover ` +
       "to a stale replica, a restored snapshot or a power failure with weak durability, and submit lost work again";
-    log.write("error", "redis_went_back", { address, missing: this.#commits - Math.max(found, 0), detail });
+    log.write("error", "redis_went_back", { address, missing, detail });
     onWentBack(detail);
   }
 }
@@ -106,7 +120,10 @@ const CHECK_EVERY_MS = 1_000;
 const KEPT_MS = String(7 * 24 * 60 * 60 * 1_000);
 
 /**
- * Data without a schema was written before the key existed and has schema 1; so has an empty store.
+ * Migrates and reads the schema.
+ *
+ * Data without a schema was written before the key existed and has schema 1; so has an empty store. From schema 2 on, records
+ * have checksums. Those of schema 1 are read without, and get theirs with the next write, so only the key changes.
  *
  * KEYS[1]  key prefix
  * ARGV     process, how long its counter is kept
@@ -115,7 +132,7 @@ const KEPT_MS = String(7 * 24 * 60 * 60 * 1_000);
 const CHECK = `
 local P, call = KEYS[1], redis.call
 local counter = P .. 'process:' .. ARGV[1]
-call('SET', P .. 'schema', '1', 'NX')
+if (call('GET', P .. 'schema') or '1') == '1' then call('SET', P .. 'schema', '2') end
 local commits = tonumber(call('GET', counter) or -1)
 if commits < 0 then call('SET', counter, '0', 'PX', ARGV[2]) else call('PEXPIRE', counter, ARGV[2]) end
 return {call('GET', P .. 'schema'), commits}

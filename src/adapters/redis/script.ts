@@ -11,9 +11,9 @@ export interface Script {
 
 /**
  * Version of the data in Redis: keys, record texts, lock values. A change that a process of the previous version cannot read,
- * or would misread, increases it and comes with a migration (decision 0025).
+ * or would misread, increases it and comes with a migration (`schema-guard.ts`).
  */
-export const SCHEMA = 1;
+export const SCHEMA = 2;
 
 /** Every script of the engine refuses to run on data of another schema, so a newer process stops an older one at once. */
 export function script(source: string): Script {

@@ -48,7 +48,7 @@ export class RedisStore implements Store {
     this.#prefix = prefix;
     this.#recordPrefix = `${prefix}r:`;
     this.#log = log;
-    this.#changes = new RedisBatch(pipe, COMMIT, [guard.processId], (commits) => guard.committed(commits as number));
+    this.#changes = new RedisBatch(pipe, COMMIT, [guard.processId], () => guard.onCommit());
     pipe.addSource(() => this.#gatherLoads());
   }
 
@@ -58,7 +58,7 @@ export class RedisStore implements Store {
       this.#loads.push({ key, resolve, reject });
       this.#pipe.scheduleFlush();
     });
-    return text === null ? null : versioned<T>(key, id, text);
+    return text === null ? null : this.#versioned<T>(table, id, text);
   }
 
   async commit(change: Change): Promise<Committed> {
@@ -74,7 +74,7 @@ export class RedisStore implements Store {
     const items: Versioned<T>[] = [];
     for (let at = 0; at < reply.length && items.length < limit; at += 2) {
       const id = idOfMember(reply[at]!);
-      items.push(versioned(this.#recordPrefix + ridOf(table.name, id), id, reply[at + 1]!));
+      items.push(this.#versioned(table, id, reply[at + 1]!));
     }
     const isMore = reply.length > 2 * limit;
     return { items, cursor: isMore ? reply[2 * limit - 2]! : null };
@@ -84,19 +84,20 @@ export class RedisStore implements Store {
     if (limit < 1) return [];
     const args = [ridOf(table.name, queue), table.name, String(limit), String(nowMs), String(nowMs + leaseMs)];
     const reply = await this.#run(TAKE, args);
-    return this.#readable(reply, (id, text) => versioned<T>(this.#recordPrefix + ridOf(table.name, id), id, text));
+    return this.#readable(reply, (id, text) => this.#versioned<T>(table, id, text));
   }
 
   async untake<T>(table: Table<T>, queue: string, ids: readonly string[]): Promise<void> {
     if (ids.length > 0) await this.#pipe.run(UNTAKE, [ridOf(table.name, queue), table.name, ...ids]);
   }
 
-  async due({ nowMs, untilMs, leaseMs, limit }: DueQuery): Promise<readonly Due[]> {
+  async due({ nowMs, fromMs, untilMs, leaseMs, limit }: DueQuery): Promise<readonly Due[]> {
     if (limit < 1) return [];
-    const reply = await this.#run(DUE, [String(limit), String(nowMs), String(untilMs), String(nowMs + leaseMs)]);
+    const args = [limit, nowMs, untilMs, nowMs + leaseMs, fromMs ?? "-inf"];
+    const reply = await this.#run(DUE, args.map(String));
     return this.#readable(reply, (rid, text): Due => {
       const cut = rid.indexOf("/");
-      const { version, dueMs, value } = decodeRecord(text, this.#recordPrefix + rid);
+      const { version, dueMs, value } = decodeRecord(text, this.#recordPrefix + rid, rid);
       return { table: rid.slice(0, cut), id: rid.slice(cut + 1), version, dueMs: dueMs ?? untilMs, value };
     });
   }
@@ -125,11 +126,14 @@ export class RedisStore implements Store {
   }
 
   async total(name: string): Promise<number> {
-    const [text] = (await this.#pipe.command("mget", [encodeArgs([this.#prefix + name])])) as readonly (
-      | string
-      | null
-    )[];
-    return Number(text ?? 0);
+    // Not MGET, which returns null for a key of another type.
+    return Number((await this.#pipe.command("get", [encodeArgs([this.#prefix + name])])) ?? 0);
+  }
+
+  #versioned<T>({ name }: Table<T>, id: string, text: string): Versioned<T> {
+    const rid = ridOf(name, id);
+    const { version, value } = decodeRecord(text, this.#recordPrefix + rid, rid);
+    return { id, version, value: value as T };
   }
 
   async #run(script: typeof LIST, args: readonly string[]): Promise<readonly string[]> {
@@ -204,8 +208,3 @@ const CURSOR = /^[0-9a-f]{13}:/;
 
 /** Shared result of commits without watched counters. */
 const COMMITTED: Committed = { kind: "committed", seen: [] };
-
-function versioned<T>(key: string, id: string, text: string): Versioned<T> {
-  const { version, value } = decodeRecord(text, key);
-  return { id, version, value: value as T };
-}

@@ -85,10 +85,14 @@ const queueKey = (table: string, name: string): string => `${table}\n${name}`;
  *
  * 1. A claimed row is not returned again before its lease ends or the row moves.
  * 2. Every row before the frontier is claimed. A take starts there, so draining a long queue in small steps is linear.
+ * 3. A take from a given score leaves rows before it free. It has a frontier of its own: every row between the score and that
+ *    frontier is claimed.
  */
 class ClaimQueue {
   readonly #claimedUntilMs = new Map<string, number>();
   #frontier: Place | null = null;
+  /** (3) */
+  #window: { readonly fromScore: number; frontier: Place } | null = null;
   /** The earliest end of a lease. From then on, rows before the frontier may be free. */
   #leaseEndsMs = Number.POSITIVE_INFINITY;
 
@@ -96,12 +100,12 @@ class ClaimQueue {
     return this.#claimedUntilMs.size === 0;
   }
 
-  take<R extends Place>({ nowMs, leaseMs, limit }: Claim, readPage: ReadPage<R>): readonly R[] {
+  take<R extends Place>({ nowMs, leaseMs, limit, fromMs }: Claim, readPage: ReadPage<R>): readonly R[] {
     if (nowMs >= this.#leaseEndsMs) this.#expire(nowMs);
     const taken: R[] = [];
     // One more than the limit: the row at the frontier is claimed.
     const pageSize = limit + 1;
-    for (let from = this.#frontier; taken.length < limit; ) {
+    for (let from = this.#startOf(fromMs); taken.length < limit; ) {
       const rows = readPage(from, pageSize);
       for (const row of rows) {
         if (taken.length === limit) break;
@@ -111,7 +115,8 @@ class ClaimQueue {
         this.#claimedUntilMs.set(key, nowMs + leaseMs);
         taken.push(row);
       }
-      this.#frontier = from;
+      if (fromMs === undefined) this.#frontier = from;
+      else if (from !== null) this.#window = { fromScore: fromMs, frontier: from };
       if (rows.length < pageSize) break;
     }
     if (taken.length > 0) this.#leaseEndsMs = Math.min(this.#leaseEndsMs, nowMs + leaseMs);
@@ -121,19 +126,27 @@ class ClaimQueue {
   /** A commit moved the row to `score`, or out of the queue. This ends its claim. */
   move(table: string, id: string, score: number | null): void {
     this.#claimedUntilMs.delete(rowKey({ table, id }));
+    if (score === null) return;
     // Only the database can compare ids of equal score, so an equal score counts as before the frontier.
-    if (score !== null && this.#frontier !== null && score <= this.#frontier.score) {
-      this.#frontier = { score, table: "", id: "" };
-    }
+    if (this.#frontier !== null && score <= this.#frontier.score) this.#frontier = firstOf(score);
+    if (this.#window !== null && score <= this.#window.frontier.score) this.#window.frontier = firstOf(score);
   }
 
   release(rows: readonly Pick<Place, "table" | "id">[]): void {
     for (const row of rows) this.#claimedUntilMs.delete(rowKey(row));
     this.#frontier = null;
+    this.#window = null;
+  }
+
+  #startOf(fromMs: number | undefined): Place | null {
+    if (fromMs === undefined) return this.#frontier;
+    const window = this.#window !== null && this.#window.fromScore <= fromMs ? this.#window.frontier : null;
+    return window !== null && window.score >= fromMs ? window : firstOf(fromMs);
   }
 
   #expire(nowMs: number): void {
     this.#frontier = null;
+    this.#window = null;
     this.#leaseEndsMs = Number.POSITIVE_INFINITY;
     for (const [key, untilMs] of this.#claimedUntilMs) {
       if (untilMs <= nowMs) this.#claimedUntilMs.delete(key);
@@ -149,10 +162,15 @@ export interface Place {
   readonly id: string;
 }
 
+/** The first place of a score. */
+const firstOf = (score: number): Place => ({ score, table: "", id: "" });
+
 interface Claim {
   readonly nowMs: number;
   readonly leaseMs: number;
   readonly limit: number;
+  /** The score of the first row. */
+  readonly fromMs?: number;
 }
 
 /** Reads rows in order, starting with the first one at or after `from`. */

@@ -6,7 +6,7 @@
  */
 import type { StoredContention } from "../contention/acquisition.ts";
 import { predictStored } from "../contention/predict.ts";
-import { BudgetError } from "../expression/budget.ts";
+import { BudgetError, StepBudget } from "../expression/budget.ts";
 import { compile } from "../policy/compile.ts";
 import type { PolicyRequest } from "../policy/decision.ts";
 import { diff, type PolicyDiff } from "../policy/diff.ts";
@@ -16,7 +16,9 @@ import type { RolloutPrediction } from "../rollout/rollout.ts";
 import type { RolloutSubject } from "../rollout/subject.ts";
 import type { Settings } from "../settings.ts";
 import { compileWorkflow } from "../workflow/definition/compile.ts";
+import type { Scope } from "../workflow/definition/plan.ts";
 import { readWorkflow } from "../workflow/definition/read-workflow.ts";
+import { type DryInput, dryInputs } from "../workflow/run/dry-inputs.ts";
 
 type Bad = { readonly kind: "bad"; readonly problems: readonly string[] };
 
@@ -92,6 +94,25 @@ export const TASKS = {
     }
     const compiled = compileWorkflow(request.document);
     return compiled.kind === "ok" ? { kind: "ok", id: compiled.plan.id, document: request.document } : compiled;
+  },
+
+  /** Templates and schemas of a dry run. `steps` are those used of `stepsMax`. */
+  dryInputs: ({
+    document,
+    input,
+    run,
+    stepsMax,
+  }: {
+    readonly document: unknown;
+    readonly input: unknown;
+    readonly run: Scope["run"];
+    readonly stepsMax: number;
+  }): { readonly kind: "ok"; readonly inputs: Readonly<Record<string, DryInput>>; readonly steps: number } | Bad => {
+    const compiled = compileWorkflow(document);
+    if (compiled.kind === "bad") return compiled;
+    const budget = new StepBudget("the dry run", stepsMax);
+    const rendered = dryInputs(compiled.plan, input, run, budget);
+    return rendered.kind === "ok" ? { ...rendered, steps: budget.spent } : rendered;
   },
 } as const;
 

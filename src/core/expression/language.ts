@@ -14,8 +14,10 @@ import { callProblem, type PatternStates, Patterns } from "./patterns.ts";
 
 export const EXPRESSION_LIMITS = { length: 2_048, nodes: 256, depth: 24, elements: 256 } as const;
 
-/** Over all expressions of one document: compiling it takes at most about a second. */
+/** Over all expressions of one document. Compiling a policy takes at most about a second. */
 export const DOCUMENT_LIMITS = { nodes: 100_000, patternStates: 50_000 } as const;
+/** Operators of every tenant may apply workflows, which the event loop compiles again: a quarter of that. */
+export const WORKFLOW_DOCUMENT_LIMITS = { nodes: 25_000, patternStates: 12_500 } as const;
 
 export interface LanguageOptions {
   /** Variables and their types. */
@@ -41,14 +43,18 @@ export type Compiled =
 export class DocumentSize implements PatternStates {
   nodes = 0;
   states = 0;
+  readonly limits: { readonly nodes: number; readonly patternStates: number };
+
+  constructor(limits: DocumentSize["limits"] = DOCUMENT_LIMITS) {
+    this.limits = limits;
+  }
 
   /** Why no further expression is compiled; null if there is room. */
   get problem(): string | null {
-    if (this.nodes > DOCUMENT_LIMITS.nodes) {
-      return `is one too many: all expressions together have more than ${DOCUMENT_LIMITS.nodes} operations`;
-    }
-    if (this.states > DOCUMENT_LIMITS.patternStates) {
-      return `is one too many: all patterns together expand to more than ${DOCUMENT_LIMITS.patternStates} states`;
+    const { nodes, patternStates } = this.limits;
+    if (this.nodes > nodes) return `is one too many: all expressions together have more than ${nodes} operations`;
+    if (this.states > patternStates) {
+      return `is one too many: all patterns together expand to more than ${patternStates} states`;
     }
     return null;
   }

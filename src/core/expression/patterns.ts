@@ -1,7 +1,8 @@
 /**
  * `re2(text, pattern)`: regular expressions in linear time. Patterns must be literals, never input.
  *
- * The size of the automaton is bounded before it is built: `x{1000}` has a thousand states.
+ * The size of the automaton is bounded before it is built: `x{1000}` has a thousand states, and ignoring the case of a
+ * range takes as long as some hundred.
  */
 import type { ASTNode, Environment } from "@marcbachmann/cel-js";
 import { RE2JS } from "re2js";
@@ -13,6 +14,8 @@ export const PATTERN_STATES_MAX = 2_000;
 /** Counts the states of all patterns of a document. */
 export interface PatternStates {
   states: number;
+  /** Why no further pattern is compiled; null if there is room. */
+  readonly problem: string | null;
 }
 
 export class Patterns {
@@ -28,9 +31,12 @@ export class Patterns {
     for (const node of nodes) {
       const pattern = patternOf(node);
       if (pattern === null || this.#patterns.has(pattern)) continue;
+      // Before it is compiled: one expression can have dozens.
+      const full = this.#total.problem;
+      if (full !== null) return full;
+      this.#total.states += costOf(pattern);
       const read = readPattern(pattern);
       if (read.kind === "bad") return `has the invalid pattern \`${pattern}\`: ${read.problem}`;
-      this.#total.states += read.pattern.programSize();
       this.#patterns.set(pattern, read.pattern);
     }
     return null;
@@ -71,11 +77,19 @@ export function readPattern(pattern: string): ReadPattern {
     const problem = `its repetitions expand to more than ${PATTERN_STATES_MAX} states; use smaller counts`;
     return { kind: "bad", problem };
   }
+  if (foldedStates(pattern) > PATTERN_STATES_MAX) {
+    return { kind: "bad", problem: "its classes are too large to ignore case; use smaller ranges, or no `(?i)`" };
+  }
   try {
     return { kind: "ok", pattern: RE2JS.compile(pattern) };
   } catch (error) {
     return { kind: "bad", problem: error instanceof Error ? error.message : String(error) };
   }
+}
+
+/** The cost of compiling a pattern, in states, from the text alone. */
+export function costOf(pattern: string): number {
+  return PATTERN_COST + Math.min(statesAtMost(pattern) + foldedStates(pattern), 2 * PATTERN_STATES_MAX);
 }
 
 /** An upper bound of the number of states, from the text alone. Invalid patterns are refused by the compiler. */
@@ -109,6 +123,29 @@ export function statesAtMost(pattern: string): number {
   }
   return around.reduce((sum, size) => sum + size, total);
 }
+
+/** With `(?i)` the compiler visits every character of a range, and large tables for `\\p`. In states that take as long. */
+function foldedStates(pattern: string): number {
+  if (!/\(\?[A-Za-z]*i/.test(pattern)) return 0;
+  let [total, last, isRange] = [0, 0, false];
+  for (const [token, wide, narrow] of pattern.matchAll(CHARACTER)) {
+    if (/^\\p/i.test(token)) total += TABLE_COST;
+    const code = Number.parseInt(wide ?? narrow ?? "", 16);
+    const point = Number.isNaN(code) ? (token.codePointAt(token.length > 1 && token[0] === "\\" ? 1 : 0) ?? 0) : code;
+    if (isRange) total += Math.max(0, Math.min(point, FOLDED_MAX) - last) / FOLDED_PER_STATE;
+    isRange = token === "-";
+    if (!isRange) last = point;
+  }
+  return Math.ceil(total);
+}
+
+const CHARACTER = /\\x\{([0-9a-f]{1,8})\}|\\x([0-9a-f]{2})|\\p(?:\{[^}]*\}|.)|\\.|./gisu;
+/** The last character with another case. */
+const FOLDED_MAX = 0x1e943;
+const FOLDED_PER_STATE = 160;
+const TABLE_COST = 40;
+/** Of every pattern, whatever its length. */
+const PATTERN_COST = 16;
 
 /** A class, an escape, a quotation, the start of a group. */
 const TOKEN = /^(\[\^?\]?(\[:[^\]]*:\]|\\.|[^\]\\])*\]|\\Q.*?(\\E|$)|\\[pPx]\{[^}]*\}|\\.|\(\?[^:)>]*[:>]?|\()/s;

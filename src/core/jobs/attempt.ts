@@ -1,6 +1,6 @@
 import type { JobResult } from "../../protocol/packet.ts";
 import { appendHistory, isFinal, type Job, type JobEvent, type JobState, moveJob, type Payload } from "../model/job.ts";
-import { resultDetailsOf } from "../model/job-details.ts";
+import { type ProgressDetails, resultDetailsOf } from "../model/job-details.ts";
 import type { Writable } from "../model/table.ts";
 import { type Budget, isBudgetExhausted } from "../retry/budget.ts";
 import type { WireError } from "../retry/intent.ts";
@@ -33,14 +33,22 @@ export function leaseJob(job: Job, workerId: string, leaseId: string, context: D
 /** Extends the attempt's deadline and stores the reported progress. `null` if the job has no running attempt. */
 export function recordProgress(
   job: Job,
-  report: { workerId: string; percent: number | null; message: string | null; extendMs: number | null },
+  report: {
+    workerId: string;
+    percent: number | null;
+    message: string | null;
+    extendMs: number | null;
+    details?: ProgressDetails | undefined;
+  },
   context: DecisionContext,
 ): Job | null {
   if ((job.state !== "DISPATCHED" && job.state !== "RUNNING") || !isForWorkers(job)) return null;
   const { nowMs, settings } = context;
-  const { percent, message, workerId } = report;
+  const { percent, message, workerId, details } = report;
   const dueMs = attemptDueMs(job, nowMs, report.extendMs ?? settings.dispatch.deadlineMs, job.dispatchedMs ?? nowMs);
-  const progress = percent === null && message === null ? {} : { progress: { percent, message, atMs: nowMs } };
+  const isEmpty = percent === null && message === null && details === undefined;
+  const reported = { percent, message, atMs: nowMs, ...(details === undefined ? {} : { details }) };
+  const progress = isEmpty ? {} : { progress: reported };
   const facts = { workerId, dueMs: Math.max(dueMs, job.dueMs), ...progress };
   if (job.state === "RUNNING") return { ...job, ...facts, updatedMs: nowMs };
   return Object.assign(moveJob(job, "RUNNING", nowMs), facts);

@@ -1,18 +1,17 @@
 import { CONSTRAINTS_ENV } from "../../protocol/constraints.ts";
-import { keyIn } from "../../protocol/pointer.ts";
 import { isTopic } from "../../protocol/subjects.ts";
 import { STEP_LABELS } from "../model/job.ts";
 import { type JobDetails, POINTER_LENGTH_MAX } from "../model/job-details.ts";
-import { isInternalKey } from "../model/payload.ts";
 
 /**
- * Validates the optional fields of a request (`JobDetails`). Empty values are left out, so that a job without details has
- * no `details`. Every problem is added to `problems`.
+ * Validates the optional fields of a request (`JobDetails`). Empty values, and a principal that is the actor, are left out, so
+ * that a job without details has no `details`. Every problem is added to `problems`.
  */
-export function checkDetails(raw: unknown, problems: string[]): JobDetails | undefined {
+export function checkDetails(raw: unknown, actorId: string | null, problems: string[]): JobDetails | undefined {
   if (raw === undefined || raw === null) return undefined;
   const before = problems.length;
-  const details = checkFields(raw, REQUEST_FIELDS, "", problems);
+  const fields = (raw as JobDetails).principalId === actorId ? { ...raw, principalId: undefined } : raw;
+  const details = checkFields(fields, REQUEST_FIELDS, "", problems);
   if (details === undefined || problems.length > before) return undefined;
   if (JSON.stringify(details).length > DETAILS_LENGTH_MAX) {
     problems.push(
@@ -162,11 +161,8 @@ const COMPENSATION = fields({
     (value) => value === "",
     (value) => typeof value === "string" && isTopic(value),
   ),
-  contextPtr: plain(
-    `a pointer of at most ${POINTER_LENGTH_MAX} characters to the client's own data`,
-    (value) => value === "",
-    (value) => isText(value, POINTER_LENGTH_MAX) && !isInternalKey(keyIn(value as string)),
-  ),
+  // Its tenant is checked with that of the submission.
+  contextPtr: text(POINTER_LENGTH_MAX),
   priority: oneOf(["interactive", "batch", "critical"]),
   adapterId: NAME,
   env: map(ENV_LENGTH_MAX),
@@ -189,4 +185,5 @@ const REQUEST_FIELDS: Readonly<Record<keyof JobDetails, Check>> = {
   contextHints: HINTS,
   budget: BUDGET,
   compensation: COMPENSATION,
+  principalId: NAME,
 };

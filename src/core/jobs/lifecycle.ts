@@ -20,7 +20,7 @@ export function newJob(
   context: DecisionContext,
 ): Writable<Job> {
   const { nowMs, settings } = context;
-  const { submittedBy, caller, actorType, packId, traceparent, details } = submission;
+  const { submittedBy, caller, actorType, packId, idempotencyKey, traceparent, details } = submission;
   const forMs = Math.min(settings.job.deadlineMs, budgetMsOf(details));
   const job: Writable<Job> = {
     id: ids.jobId,
@@ -53,6 +53,7 @@ export function newJob(
   if (caller !== undefined) job.caller = caller;
   if (actorType !== null) job.actorType = actorType;
   if (packId !== null) job.packId = packId;
+  if (idempotencyKey !== null) job.idempotencyKey = idempotencyKey;
   if (traceparent !== null) job.traceparent = traceparent;
   if (details !== undefined) job.details = details;
   return job;

@@ -1,11 +1,11 @@
 import type { JobPriority, Packet } from "../../protocol/packet.ts";
-import { inputKey, ownKeyIn } from "../../protocol/pointer.ts";
+import { inputKey, keyIn, ownKeyIn } from "../../protocol/pointer.ts";
 import { isTopic, TOPIC_LENGTH_MAX } from "../../protocol/subjects.ts";
 import type { Caller } from "../model/caller.ts";
 import { bareTopic, hasBareForm, nfcEntries, nfcList, nonFiniteIn } from "../model/canonical.ts";
 import { type Job, RESERVED_LABELS } from "../model/job.ts";
 import type { JobDetails } from "../model/job-details.ts";
-import { DEFAULT_ORG, isStepJobId, wireJobId } from "../model/job-id.ts";
+import { clientJobId, DEFAULT_ORG, isStepJobId, wireJobId } from "../model/job-id.ts";
 import type { Writable } from "../model/table.ts";
 import type { ActorType, Remediation } from "../policy/decision.ts";
 import type { Settings } from "../settings.ts";
@@ -103,7 +103,8 @@ export function checkSubmission(raw: Readonly<Record<string, unknown>>): Checked
     submittedBy: name("submittedBy", raw.submittedBy, null),
     traceparent: typeof raw.traceparent === "string" && TRACEPARENT.test(raw.traceparent) ? raw.traceparent : null,
   };
-  const details = checkDetails(raw.details, problems);
+  const details = checkDetails(raw.details, submission.actorId, problems);
+  checkCompensation(details, org, problems);
   if (problems.length > 0) return { kind: "bad", problems };
   // Set by the gateway or the bus handler, never by a client.
   if (raw.caller !== undefined) submission.caller = raw.caller as Caller;
@@ -155,6 +156,20 @@ function checkPointer(value: unknown, org: string, jobId: unknown, problems: str
   const key = typeof value === "string" ? ownKeyIn(value, "ctx", id) : null;
   if (key === null) problems.push(`the context pointer must name the job's own input, \`${inputKey(id)}\``);
   return key;
+}
+
+/**
+ * Workers read what a pointer names, so that of a compensation must be the tenant's own: a name of an input or result of
+ * one of its jobs, or the address of another store.
+ */
+function checkCompensation(details: JobDetails | undefined, org: string, problems: string[]): void {
+  const { contextPtr } = (details?.compensation ?? {}) as { readonly contextPtr?: string };
+  if (contextPtr === undefined || /^(?!redis)[a-z][a-z0-9+.-]*:\/\//i.test(contextPtr)) return;
+  const [, id] = /^(?:ctx|res)[:/]([^/]+)(?:\/[A-Za-z0-9_-]+)?$/.exec(keyIn(contextPtr)) ?? [];
+  const own = id === undefined || isStepJobId(id) ? "" : clientJobId(org, id);
+  if (NAME.test(own) && wireJobId(org, own) === id) return;
+  const example = inputKey(wireJobId(org, "job-1"));
+  problems.push(`\`compensation.contextPtr\` must name an input or result of the tenant, such as \`${example}\``);
 }
 
 function checkKey(value: unknown, problems: string[]): string | null {

@@ -1,4 +1,5 @@
-import type { JobRequest, JobResult } from "../../protocol/packet.ts";
+import type { JobProgress, JobRequest, JobResult } from "../../protocol/packet.ts";
+import { isInternalPointer } from "./payload.ts";
 
 /**
  * Optional fields of a CAP request that the control plane does not interpret, except `budget.deadlineMs`. They are passed
@@ -15,10 +16,39 @@ export type JobDetails = Pick<
   | "contextHints"
   | "budget"
   | "compensation"
+  /** Only if it differs from the actor. */
+  | "principalId"
 >;
 
 /** Optional fields of the last result. */
 export type ResultDetails = Pick<JobResult, "executionMs" | "errorCode" | "errorCodeEnum" | "artifactPtrs">;
+
+/** Optional fields of the last progress report. The pointers are shown, not read. */
+export type ProgressDetails = Pick<JobProgress, "stepId" | "resultPtr" | "artifactPtrs" | "status">;
+
+/** Excess is cut off, as in `resultDetailsOf`. */
+export function progressDetailsOf({
+  stepId,
+  resultPtr,
+  artifactPtrs,
+  status,
+}: JobProgress): ProgressDetails | undefined {
+  const [shownPtr] = shortened(resultPtr ? [resultPtr] : []);
+  const details = {
+    ...(stepId ? { stepId: stepId.slice(0, CODE_LENGTH_MAX) } : {}),
+    ...(status ? { status } : {}),
+    ...(shownPtr === undefined ? {} : { resultPtr: shownPtr }),
+    ...(artifactPtrs?.length ? { artifactPtrs: shortened(artifactPtrs) } : {}),
+  };
+  return Object.keys(details).length === 0 ? undefined : details;
+}
+
+/** Keys of the control plane, such as the input's, are left out: no view contains one. */
+const shortened = (pointers: readonly string[]): readonly string[] =>
+  pointers
+    .slice(0, ARTIFACTS_MAX)
+    .filter((ptr) => !isInternalPointer(ptr))
+    .map((ptr) => ptr.slice(0, POINTER_LENGTH_MAX));
 
 /** The time that the submitter allows, from the submission; infinite if there is no limit. */
 export function budgetMsOf(details: JobDetails | undefined): number {
@@ -35,7 +65,7 @@ export function resultDetailsOf(result: JobResult): ResultDetails | undefined {
   if (errorCode) details.errorCode = errorCode.slice(0, CODE_LENGTH_MAX);
   if (errorCodeEnum !== undefined) details.errorCodeEnum = errorCodeEnum;
   if (artifactPtrs && artifactPtrs.length > 0) {
-    details.artifactPtrs = artifactPtrs.slice(0, ARTIFACTS_MAX).map((ptr) => ptr.slice(0, POINTER_LENGTH_MAX));
+    details.artifactPtrs = shortened(artifactPtrs);
   }
   return details;
 }

@@ -5,7 +5,7 @@ import type { WireError } from "../retry/intent.ts";
 import type { RetryClass } from "../retry/retry-classes.ts";
 import { type Arms, type Measures, unitLists } from "./arms.ts";
 import type { Caller } from "./caller.ts";
-import type { JobDetails, ResultDetails } from "./job-details.ts";
+import type { JobDetails, ProgressDetails, ResultDetails } from "./job-details.ts";
 import { clientJobId } from "./job-id.ts";
 import type { CounterName, Placement, Table, Writable } from "./table.ts";
 
@@ -75,6 +75,8 @@ export interface Job {
   readonly caller?: Caller;
   readonly actorType?: ActorType;
   readonly packId?: string;
+  /** Of the submission; for workers that repeat no effect. */
+  readonly idempotencyKey?: string;
   /** The submitter's W3C trace context. */
   readonly traceparent?: string;
   readonly approval?: Approval;
@@ -127,6 +129,7 @@ export interface Progress {
   readonly percent: number | null;
   readonly message: string | null;
   readonly atMs: number;
+  readonly details?: ProgressDetails;
 }
 
 export type Payload =
@@ -352,6 +355,7 @@ function copyOf(job: Job): Writable<Job> {
   if (job.caller !== undefined) copy.caller = job.caller;
   if (job.actorType !== undefined) copy.actorType = job.actorType;
   if (job.packId !== undefined) copy.packId = job.packId;
+  if (job.idempotencyKey !== undefined) copy.idempotencyKey = job.idempotencyKey;
   if (job.traceparent !== undefined) copy.traceparent = job.traceparent;
   if (job.approval !== undefined) copy.approval = job.approval;
   if (job.bypass !== undefined) copy.bypass = job.bypass;

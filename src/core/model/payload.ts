@@ -30,6 +30,10 @@ export const digestIn = (key: string): string | null =>
 /** Whether the name belongs to the control plane. */
 export const isInternalKey = (key: string): boolean => key.startsWith("cordum:");
 
+/** Whether a pointer of the wire protocol names such a key, with any scheme or host before it. */
+export const isInternalPointer = (pointer: string): boolean =>
+  isInternalKey(pointer.replace(/^redis:\/\//, "")) || pointer.includes(PREFIX);
+
 export type PayloadFault = "missing" | "damaged";
 
 /** `what` names the payload and its record, such as "the input of job `a`". */

@@ -4,6 +4,7 @@ import { isFinal, JOBS, type Job } from "../../core/model/job.ts";
 import type { RetryState, RetryUsage } from "../../core/retry/budget.ts";
 import type { Versioned } from "../../ports/store.ts";
 import type { JobResult, Packet } from "../../protocol/packet.ts";
+import { versionProblem } from "../../protocol/signature.ts";
 import { retryOnConflict } from "../commit.ts";
 import { decisionContext } from "../context.ts";
 import { type AcceptedOutput, acceptResult, discardOutput, recordSuccess, settleJob } from "../dispatch/index.ts";
@@ -43,7 +44,7 @@ function settleResult(
     throw refused("PERMISSION_DENIED", problem);
   }
   const settle = (accepted: AcceptedOutput) => settleAccepted(engine, found, result, accepted, busy, unchanged);
-  const accepted = acceptResult(engine, found.value, result);
+  const accepted = packet.otherVersion === undefined ? acceptResult(engine, found.value, result) : ofOther(packet);
   return accepted instanceof Promise ? accepted.then(settle) : settle(accepted);
 }
 
@@ -75,6 +76,11 @@ function settleAccepted(
 }
 
 const NO_LABELS = {} as const;
+
+const ofOther = ({ otherVersion = 0 }: Packet): AcceptedOutput => ({
+  kind: "refused",
+  why: `result refused: ${versionProblem(otherVersion)}`,
+});
 
 const refusal = (result: JobResult, message: string): JobResult => ({
   ...result,

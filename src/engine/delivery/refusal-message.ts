@@ -2,8 +2,8 @@ import { JOBS } from "../../core/model/job.ts";
 import type { WireError } from "../../core/retry/intent.ts";
 import type { Content, Delivery, Message } from "../../ports/bus.ts";
 import { decodePacket } from "../../protocol/codec.ts";
-import type { ErrorCode, Packet } from "../../protocol/packet.ts";
-import { CAP } from "../../protocol/schema.ts";
+import type { Packet } from "../../protocol/packet.ts";
+import { errorCodeNamed } from "../../protocol/schema.ts";
 import { DLQ, SUBMIT } from "../../protocol/subjects.ts";
 import type { Needs } from "../engine.ts";
 import { packet } from "../packets.ts";
@@ -23,7 +23,7 @@ export async function refusalMessage(
   const { name, clock, store } = engine.world;
   const jobId = refused.body.jobId.slice(0, ID_LENGTH_MAX);
   if ((await store.load(JOBS, jobId)) !== null) return null;
-  const code = errorCodeOf(String(error.code ?? ""));
+  const code = errorCodeNamed(String(error.code ?? ""));
   return {
     id: `dlq:refused:${id}`,
     subject: DLQ,
@@ -46,11 +46,6 @@ function packetIn(content: Content): Packet | null {
   } catch {
     return null;
   }
-}
-
-function errorCodeOf(code: string): ErrorCode | undefined {
-  const name = code.toLowerCase();
-  return Object.values(CAP.enums.ErrorCode).find((known) => known === name);
 }
 
 const ID_LENGTH_MAX = 256;

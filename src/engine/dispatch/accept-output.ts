@@ -1,12 +1,13 @@
 import type { Job, Payload } from "../../core/model/job.ts";
 import { bytesOf } from "../../core/workflow/run/run-draft.ts";
 import type { JobResult } from "../../protocol/packet.ts";
-import { attemptOutputKey, keyIn, outputKey, ownKeyIn } from "../../protocol/pointer.ts";
+import { isAttemptOutput, keyIn, outputKey, ownKeyIn } from "../../protocol/pointer.ts";
 import type { Needs } from "../engine.ts";
 import {
   keptUntilMs,
   ownedByJob,
   type Place,
+  readSent,
   storeBytes,
   storeValue,
   type TooLarge,
@@ -27,7 +28,7 @@ export type AcceptedOutput =
 /** Deletes the key of one attempt's output, which only this result names. Other keys expire. */
 export function discardOutput(engine: Needs<"world" | "tasks">, { jobId, resultPtr = "" }: JobResult): void {
   const key = ownKeyIn(resultPtr, "res", jobId);
-  if (!key?.startsWith(attemptOutputKey(jobId, ""))) return;
+  if (key === null || !isAttemptOutput(key)) return;
   engine.tasks.track(engine.world.blobs.delete(key).catch(() => undefined));
 }
 
@@ -38,24 +39,29 @@ export function acceptResult(
   result: JobResult,
 ): AcceptedOutput | Promise<AcceptedOutput> {
   if (result.status !== "succeeded") return NONE;
-  if (result.artifactPtrs?.length && artifactBytesMaxOf(job) !== null) return acceptArtifacts(engine, job, result);
-  return acceptOutput(engine, job, result, 0);
+  const { artifactPtrs = [], resultPtr } = result;
+  if (artifactPtrs.length === 0 || artifactBytesMaxOf(job) === null) return acceptOutput(engine, job, result, 0);
+  return artifactBytesOf(engine, job, artifactPtrs, resultPtr).then((bytes) => {
+    const why = sizeProblem(job, bytes);
+    return why === null ? acceptOutput(engine, job, result, bytes) : refused(why);
+  });
 }
 
 /** Artifacts are measured as far as they resolve: those that the worker stored under the job's own names. */
-async function acceptArtifacts(
-  engine: Needs<"world" | "settings">,
+async function artifactBytesOf(
+  engine: Needs<"world">,
   job: Job,
-  result: JobResult,
-): Promise<AcceptedOutput> {
+  pointers: readonly string[],
+  resultPtr: string | undefined,
+): Promise<number> {
   let bytes = 0;
-  for (const pointer of new Set(result.artifactPtrs)) {
-    const key = pointer === result.resultPtr ? null : ownKeyIn(pointer, "res", job.id);
-    bytes += (key === null ? null : await engine.world.blobs.get(key))?.length ?? 0;
-    const why = sizeProblem(job, bytes);
-    if (why !== null) return refused(why);
+  for (const pointer of new Set(pointers)) {
+    const key = pointer === resultPtr ? null : ownKeyIn(pointer, "res", job.id);
+    const value = key === null ? null : await readSent(engine, key);
+    if (value !== null && value !== "other_type") bytes += value.length;
+    if (sizeProblem(job, bytes) !== null) break;
   }
-  return acceptOutput(engine, job, result, bytes);
+  return bytes;
 }
 
 /** `artifactBytes` count towards the limit of the policy. */
@@ -77,8 +83,11 @@ export async function acceptValue(
   engine: Needs<"world" | "settings">,
   job: Job,
   value: unknown,
+  artifactPtrs: readonly string[] = [],
 ): Promise<AcceptedOutput> {
-  const why = inlineProblem(job, value, 0);
+  const isLimited = artifactBytesMaxOf(job) !== null;
+  const artifactBytes = isLimited ? await artifactBytesOf(engine, job, artifactPtrs, undefined) : 0;
+  const why = inlineProblem(job, value, artifactBytes);
   if (why !== null) return refused(why);
   return stored(await storeValue(engine, value, () => outputPlace(engine, job)));
 }
@@ -94,8 +103,9 @@ async function copyOutput(
     const name = outputKey(job.id);
     return refused(`\`${keyIn(pointer).slice(0, NAME_LENGTH_MAX)}\` is not a result of this job; use \`${name}\``);
   }
-  const bytes = await engine.world.blobs.get(key);
+  const bytes = await readSent(engine, key);
   if (bytes === null) return refused(`there is no value at \`${key}\`; store it before the result is published`);
+  if (bytes === "other_type") return refused(`the value at \`${key}\` is not a string`);
   const why = sizeProblem(job, artifactBytes + bytes.length);
   return why === null ? stored(await storeBytes(engine, bytes, () => outputPlace(engine, job))) : refused(why);
 }

@@ -21,7 +21,7 @@ import { ownedByJob, readInput, storeBytes, tooLargeText } from "../payloads.ts"
 import { allowedPerOrg, capacityGuards, limitOfGuard } from "./capacity-guards.ts";
 import { windowOf } from "./dispatch-window.ts";
 import { selectNext } from "./select-next.ts";
-import { dispatchBlock, dispatched, isTopicBlocked, needsPointer, targetOf } from "./select-target.ts";
+import { dispatchBlock, dispatched, isTopicBlocked, targetOf } from "./select-target.ts";
 import { settleJob } from "./settle-job.ts";
 
 /**
@@ -187,7 +187,8 @@ async function sendTo(engine: Needs<"world" | "registry">, job: Job, target: Dis
     engine.registry.remove(target.workerId);
     if (job.sentTo !== undefined) return answer;
   }
-  const work = needsPointer(engine, job.topic) ? await pointedPacket(engine, job) : workPacket(engine.world.name, job);
+  // A silent third-party worker may be in the queue group, also beside workers that ask for extensions.
+  const work = bus.hasThirdPartyWorkers ? await pointedPacket(engine, job) : workPacket(engine.world.name, job);
   return bus.dispatch(workSubject(job.topic), work);
 }
 

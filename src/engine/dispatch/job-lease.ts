@@ -1,5 +1,6 @@
 import { applyResult, recordProgress } from "../../core/jobs/attempt.ts";
 import { JOBS, type Job, type Payload } from "../../core/model/job.ts";
+import type { ResultDetails } from "../../core/model/job-details.ts";
 import { put, type Versioned } from "../../ports/store.ts";
 import type { JobResult } from "../../protocol/packet.ts";
 import { retryOnConflict } from "../commit.ts";
@@ -53,23 +54,35 @@ export function extendLease(
   });
 }
 
-export function completeLeased(engine: DispatchContext, holder: JobLease, output: unknown): Promise<JobLeaseOutcome> {
+export function completeLeased(
+  engine: DispatchContext,
+  holder: JobLease,
+  output: unknown,
+  details: ResultDetails = {},
+): Promise<JobLeaseOutcome> {
   return retryOnConflict(`job \`${holder.jobId}\``, async () => {
     const found = await findLeased(engine, holder);
     if (found.kind === "over" && found.job.state === "SUCCEEDED") return { kind: "held", job: found.job };
     if (found.kind === "over") return lost(found.job);
     if (found.kind !== "found") return found;
-    const accepted = await acceptValue(engine, found.job.value, output ?? null);
-    if (accepted.kind === "accepted") return end(engine, found.job, { status: "succeeded" }, accepted.output);
+    const accepted = await acceptValue(engine, found.job.value, output ?? null, details.artifactPtrs);
+    if (accepted.kind === "accepted") {
+      return end(engine, found.job, { ...details, status: "succeeded" }, accepted.output);
+    }
     const error = { name: "ResultRefused", message: accepted.why };
-    return end(engine, found.job, { status: "failed_fatal", error }, null);
+    return end(engine, found.job, { ...details, status: "failed_fatal", error }, null);
   });
 }
 
 export function failLeased(
   engine: DispatchContext,
   holder: JobLease,
-  report: { readonly message: string; readonly isRetryable: boolean; readonly retryAfterMs: number | null },
+  report: {
+    readonly message: string;
+    readonly isRetryable: boolean;
+    readonly retryAfterMs: number | null;
+    readonly details?: ResultDetails;
+  },
 ): Promise<JobLeaseOutcome> {
   return retryOnConflict(`job \`${holder.jobId}\``, async () => {
     const found = await findLeased(engine, holder);
@@ -79,7 +92,7 @@ export function failLeased(
     const error = { name: "WorkerError", message: report.message };
     const status = report.isRetryable ? "failed_retryable" : "failed_fatal";
     const retry = report.retryAfterMs === null ? {} : { retryAfterMs: report.retryAfterMs };
-    return end(engine, found.job, { status, error, ...retry }, null);
+    return end(engine, found.job, { ...report.details, status, error, ...retry }, null);
   });
 }
 

@@ -56,22 +56,6 @@ export function dispatchBlock(
  */
 export type DispatchBlock = { readonly kind: "stays" } | { readonly kind: "waits"; readonly job: Job };
 
-/**
- * Whether the input must be stored under its wire pointer. Third-party workers read it there; our own workers declare
- * `inline`.
- */
-export function needsPointer(engine: Needs<"world" | "registry">, topic: string): boolean {
-  if (!engine.world.bus.hasThirdPartyWorkers) return false;
-  const workers = engine.registry.serving(topic, engine.world.clock.now());
-  let hasOurs = false;
-  for (const { transport, capabilities } of workers) {
-    if (transport === "http") continue;
-    if (!capabilities.has("inline")) return true;
-    hasOurs = true;
-  }
-  return !hasOurs;
-}
-
 /** Applies changed pool settings. */
 export function applyPoolSettings(engine: Needs<"settings" | "registry" | "pools">): void {
   if (engine.pools.applySettings(engine.settings.current.pools)) engine.registry.setPools(engine.pools.factsOf);

@@ -1,17 +1,19 @@
 import { fingerprintOf, isSameInput, RESERVATIONS, reservationId } from "../../core/jobs/idempotency.ts";
 import { decideSafety, newJob } from "../../core/jobs/lifecycle.ts";
-import type { Submission } from "../../core/jobs/submission.ts";
-import { bareTopic } from "../../core/model/canonical.ts";
+import { outOfRange, type Submission } from "../../core/jobs/submission.ts";
+import { bareTopic, nonFiniteIn } from "../../core/model/canonical.ts";
 import { JOBS, type Job, type JobState, type Payload } from "../../core/model/job.ts";
 import { DEFAULT_ORG, wireJobId } from "../../core/model/job-id.ts";
-import { intentOf, permanent } from "../../core/retry/intent.ts";
+import { payloadValue } from "../../core/model/payload.ts";
+import { intentOf } from "../../core/retry/intent.ts";
+import { BLOB_BYTES_MAX } from "../../ports/blobs.ts";
 import { type Put, put } from "../../ports/store.ts";
 import { decisionLine, recordAudit, repeatedLine } from "../audit/index.ts";
 import { decisionContext } from "../context.ts";
 import { placeJob } from "../dispatch/index.ts";
 import type { DispatchContext, Needs } from "../engine.ts";
-import { submitMessage } from "../packets.ts";
-import { ownedByJob, type Place, storeBytes, storeSent, tooLargeText } from "../payloads.ts";
+import { refused, submitMessage } from "../packets.ts";
+import { ownedByJob, type Place, readSent, storeBytes, storeSent, tooLargeText } from "../payloads.ts";
 import { policyRequestOf } from "../safety/index.ts";
 
 /**
@@ -142,10 +144,14 @@ function storeInput(
 
 /** Copies an input that the client stored; its key is not read again. */
 async function copyInput(engine: Needs<"world">, key: string, place: () => Place): Promise<Payload> {
-  const bytes = await engine.world.blobs.get(key);
+  const bytes = await readSent(engine, key);
   if (bytes === null)
-    throw permanent(new Error(`there is no input at \`${key}\`; store it before the job is submitted`));
+    throw refused("NOT_FOUND", `there is no input at \`${key}\`; store it before the job is submitted`);
+  if (bytes === "other_type") throw refused("INVALID_INPUT", `the value at \`${key}\` is not a string`);
+  // An approver would be shown another number than the worker receives.
+  const badNumber = bytes.length > BLOB_BYTES_MAX ? null : nonFiniteIn(payloadValue(bytes), "input");
+  if (badNumber !== null) throw refused("INVALID_INPUT", outOfRange(badNumber));
   const kept = await storeBytes(engine, bytes, place);
-  if (kept.kind === "too_large") throw permanent(new Error(tooLargeText("input", kept)));
+  if (kept.kind === "too_large") throw refused("INVALID_INPUT", tooLargeText("input", kept));
   return kept;
 }

@@ -1,3 +1,4 @@
+import { StepBudget } from "../../core/expression/budget.ts";
 import type { Caller } from "../../core/model/caller.ts";
 import type { Payload } from "../../core/model/job.ts";
 import { isRunFinal, type Run, type RunState } from "../../core/model/run.ts";
@@ -77,9 +78,10 @@ async function keptOutputs(
   keep: (value: unknown) => Promise<Payload | TooLarge>,
 ): Promise<ReadonlyMap<string, Payload> | string> {
   const outputs = new Map<string, Payload>();
+  const budget = new StepBudget("the rerun", RERUN_STEPS_MAX);
   for (const [id, { output }] of Object.entries(before.steps)) {
     if (!output || again.has(id) || asks.includes(id)) continue;
-    const source = { runId: before.id, plan, fresh: new Map() };
+    const source = { runId: before.id, plan, fresh: new Map(), budget };
     const { value, problem: lost } =
       output.kind === "children"
         ? await childOutputs(engine, source, { stepId: id, count: output.count })
@@ -148,3 +150,5 @@ async function freshRerun(
 }
 
 const RERUN = "/api/v1/workflow-runs/:id/rerun";
+/** Schemas of the outputs that the rerun copies. */
+const RERUN_STEPS_MAX = 5_000_000;

@@ -10,8 +10,9 @@ import { isExpiry, onDue } from "./due-timers.ts";
  *    the jitter of their policy. Firing everything that is due once per pass would form waves again. They are claimed a
  *    few at a time, because a long read would delay those that are due meanwhile.
  * 2. A slow record (a hanging kernel) does not delay the next pass; the number in progress is bounded.
- * 3. Records whose retention has ended are removed by a loop of their own, so that many of them do not delay leases and
- *    deadlines. When its queue is full, claiming waits for room.
+ * 3. Records whose retention has ended are removed by a loop of their own with a bounded queue. Any number of them can be due
+ *    after an outage, and they are the oldest. So records that became due in the last seconds are claimed separately, and
+ *    older ones only while the queue has room: leases and deadlines are in time whatever is left to remove.
  */
 export class DueClaims {
   readonly #engine: RunContext & Needs<"arrivals">;
@@ -38,24 +39,34 @@ export class DueClaims {
     while (this.#firing.size > 0) await Promise.all(this.#firing);
   }
 
-  /** Claims one batch. Null when nothing is left, otherwise the age of the last record claimed. */
+  /** Claims one batch. Null when nothing is left, otherwise the age of the last timer claimed. */
   async claim(): Promise<number | null> {
     const { clock, store } = this.#engine.world;
     const { horizonMs, leaseMs, batchMax } = this.#engine.settings.current.sweep;
     if (this.#firing.size >= batchMax) await new Promise<void>((resolve) => (this.#onCalm = resolve));
-    while (this.#expired.length > EXPIRED_MAX - batchMax && !this.#isStopped) await this.removeExpired();
     if (this.#isStopped || this.#timers.size >= TIMERS_MAX) return null;
-    const limit = this.#isOverdue ? batchMax : Math.min(AHEAD_MAX, batchMax);
     const nowMs = clock.now();
-    const items = await store.due({ nowMs, untilMs: nowMs + horizonMs, leaseMs, limit });
+    const limit = this.#isOverdue ? batchMax : Math.min(AHEAD_MAX, batchMax);
+    const oldLimit = this.#expired.length > EXPIRED_MAX - batchMax ? 0 : batchMax;
+    const fromMs = nowMs - RECENT_MS;
+    // In one tick: the store answers both with one read. If one fails, the records of the other are claimed all the same.
+    const claims = await Promise.allSettled([
+      store.due({ nowMs, fromMs, untilMs: nowMs + horizonMs, leaseMs, limit }),
+      oldLimit === 0 ? [] : store.due({ nowMs, untilMs: fromMs - 1, leaseMs, limit: oldLimit }),
+    ]);
     if (this.#isStopped) return null;
-    for (const item of items) {
+    const [items = [], older = []] = claims.map((claim) => (claim.status === "fulfilled" ? claim.value : []));
+    for (const item of [...items, ...older]) {
       if (item.dueMs > nowMs) this.#arm(item);
       else this.#fire(item);
     }
+    for (const claim of claims) if (claim.status === "rejected") throw claim.reason;
     const hasMore = items.length === limit;
     this.#isOverdue = hasMore && items.every(({ dueMs }) => dueMs <= nowMs);
-    return hasMore ? Math.max(0, clock.now() - (items.at(-1)?.dueMs ?? nowMs)) : null;
+    const hasOlder = oldLimit > 0 && older.length === oldLimit;
+    if (!hasMore && !hasOlder) return null;
+    const last = hasOlder ? older.findLast((item) => !isExpiry(item)) : items.at(-1);
+    return Math.max(0, clock.now() - (last?.dueMs ?? nowMs));
   }
 
   /** Removes one batch of records whose retention has ended. */
@@ -78,7 +89,8 @@ export class DueClaims {
 
   #fire(item: Due): void {
     if (isExpiry(item)) {
-      this.#expired.push(item);
+      // Without room it stays claimed until its lease ends, and is then one of the older ones.
+      if (this.#expired.length < EXPIRED_MAX) this.#expired.push(item);
       return;
     }
     const { clock, metrics } = this.#engine.world;
@@ -103,6 +115,8 @@ export class DueClaims {
 /** Claimed per step of those that are not due yet: about a millisecond of work. */
 const AHEAD_MAX = 100;
 const TIMERS_MAX = 100_000;
+/** A due time before that is the result of an outage, or the end of a retention that was not handled yet. */
+const RECENT_MS = 10_000;
 const EXPIRED_PER_PASS = 100;
 /** Leaves room for the largest batch. */
 const EXPIRED_MAX = 20_000;

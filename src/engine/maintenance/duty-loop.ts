@@ -68,9 +68,9 @@ export class DutyLoop {
     await this.#running;
   }
 
-  /** Runs passes until nothing is left or one fails. */
-  async drain(): Promise<void> {
-    while ((await this.#pass()) === "more");
+  /** Runs passes until nothing is left or one fails, and `between` after each that leaves work. */
+  async drain(between: () => Promise<void> = async () => undefined): Promise<void> {
+    while ((await this.#pass()) === "more") await between();
   }
 
   status(): DutyStatus {

@@ -3,17 +3,19 @@ import type { Caller } from "../../core/model/caller.ts";
 import type { Job } from "../../core/model/job.ts";
 import type { Run } from "../../core/model/run.ts";
 import type { Decision } from "../../core/policy/decision.ts";
-import type { ActType, Plan, PlanStep, Scope } from "../../core/workflow/definition/plan.ts";
-import { inputProblems, openRun } from "../../core/workflow/run/open-run.ts";
+import type { ActType, Plan, PlanStep } from "../../core/workflow/definition/plan.ts";
+import type { DryInput } from "../../core/workflow/run/dry-inputs.ts";
+import { openRun } from "../../core/workflow/run/open-run.ts";
 import { stepJob } from "../../core/workflow/run/step-job.ts";
+import type { Busy } from "../../ports/evaluator.ts";
 import { decisionContext, NO_UNIT } from "../context.ts";
 import type { Needs } from "../engine.ts";
-import { planOf, versionToRun } from "../runs/index.ts";
+import { loadWorkflow, planOf, versionToRun } from "../runs/index.ts";
 import { askKernel, policyRequestOf } from "../safety/index.ts";
 
 /**
  * Dry run of a workflow: the policy decision for each step that would be dispatched. An input that depends on other
- * steps is unknown; the policy is then asked without it.
+ * steps is unknown; the policy is then asked without it. Templates and schemas are evaluated off the event loop.
  */
 export interface DryRunRequest {
   readonly org: string;
@@ -48,7 +50,8 @@ export type DryRun =
   | { readonly kind: "no_workflow" }
   | { readonly kind: "invalid"; readonly problems: readonly string[] }
   /** The steps together are too expensive. */
-  | { readonly kind: "over"; readonly why: string };
+  | { readonly kind: "over"; readonly why: string }
+  | Busy;
 
 export async function dryRun(
   engine: Needs<"world" | "settings" | "commit" | "tasks" | "audit" | "safety" | "kernel" | "planCache">,
@@ -60,22 +63,30 @@ export async function dryRun(
 }
 
 export async function dryPlan(
-  engine: Needs<"world" | "settings" | "commit" | "tasks" | "audit" | "safety" | "kernel">,
+  engine: Needs<"world" | "settings" | "commit" | "tasks" | "audit" | "safety" | "kernel" | "planCache">,
   plan: Plan,
   request: DryRunRequest & { readonly version: number },
 ): Promise<DryRun> {
-  const { version } = request;
-  const budget = new StepBudget("the dry run", DRY_STEPS_MAX);
-  const input = request.input ?? null;
-  const problems = plan.within(budget, () => inputProblems(plan, input));
-  if (problems.length > 0) return { kind: "invalid", problems };
+  const { org, workflowId, version, input = null } = request;
+  const stored = await loadWorkflow(engine, org, workflowId, version);
+  if (stored === null) return { kind: "no_workflow" };
   const run = runOf(engine, plan, request, version);
+  const rendered = await engine.world.evaluator.run(org, "dryInputs", {
+    document: stored.document,
+    input,
+    run: { id: run.id, workflow_id: workflowId, tenant: org },
+    stepsMax: DRY_STEPS_MAX,
+  });
+  if (rendered.kind !== "answered") return rendered;
+  const { answer } = rendered;
+  if (answer.kind === "bad") return { kind: "invalid", problems: answer.problems };
+  const budget = new StepBudget("the dry run", DRY_STEPS_MAX);
+  budget.spend(answer.steps);
   const steps: DryStep[] = [];
   for (const id of plan.order) {
     const step = plan.steps.get(id);
     if (!step) continue;
-    const rendered = plan.within(budget, () => inputOf(run, step, input));
-    if (budget.left > 0) steps.push(await dryStep(engine, run, step, rendered));
+    steps.push(await dryStep(engine, run, step, answer.inputs[id] ?? UNKNOWN));
     budget.spend(engine.kernel.stepsOfLast);
     if (budget.left === 0) return { kind: "over", why: budget.fault };
     // Other requests are served between two steps.
@@ -108,26 +119,9 @@ async function dryStep(
     : { ...shown, decision: null, unavailable: checked.reason };
 }
 
+const UNKNOWN: DryInput = { value: null, isKnown: false };
 /** Templates, schemas and policy checks of all steps. */
 const DRY_STEPS_MAX = 2_000_000;
-
-interface DryInput {
-  readonly value: unknown;
-  readonly isKnown: boolean;
-  readonly problem?: string;
-}
-
-function inputOf(run: Run, step: PlanStep, input: unknown): DryInput {
-  // The compiler adds the item to steps that need one; other children get it here.
-  if (!step.input) return { value: null, isKnown: !step.forEach };
-  if (step.forEach || step.input.refs.steps.size > 0 || step.input.refs.context) return { value: null, isKnown: false };
-  const scope: Scope = { input, run: { id: run.id, workflow_id: run.workflowId, tenant: run.org } };
-  const rendered = step.input.render(scope);
-  if (rendered.kind === "bad") return { value: null, isKnown: false, problem: `\`input\`: ${rendered.problem}` };
-  const problems = step.inputSchema?.problemsOf(rendered.value) ?? [];
-  const known = { value: rendered.value, isKnown: true };
-  return problems.length === 0 ? known : { ...known, problem: problems.join("; ") };
-}
 
 function jobOf(engine: Needs<"world" | "settings">, run: Run, step: PlanStep, topic: string, input: unknown): Job {
   const { meta, retry, timeoutMs } = step;

@@ -58,6 +58,8 @@ class DecisionRound {
   readonly #notifications: Notification[] = [];
   /** Evaluation blocks the event loop. A step beyond the budget fails. */
   readonly #budget = new StepBudget("the expressions of one commit", COMMIT_STEPS_MAX);
+  /** A budget of its own: outputs are validated before the decision is repeated, which must not be cut off by that. */
+  readonly #readBudget = new StepBudget("the validation of outputs that one commit reads", COMMIT_STEPS_MAX);
   #run: Run;
   #hasMore = false;
 
@@ -103,7 +105,7 @@ class DecisionRound {
     };
     const run = this.#run;
     for (const event of events) if (event.kind === "job_ended") this.#fresh.set(event.job.id, event.job);
-    const source = { runId: run.id, plan: this.#plan, fresh: this.#fresh };
+    const source = { runId: run.id, plan: this.#plan, fresh: this.#fresh, budget: this.#readBudget };
     const known = new Values((ptr) => this.#engine.runCache.recallValue(ptr));
     const step = await withValues(this.#engine, source, known, (values) =>
       this.#plan.within(this.#budget, () => advance(this.#plan, run, events, values, context)),

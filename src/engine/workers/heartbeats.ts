@@ -1,7 +1,7 @@
 import type { Stop } from "../../ports/bus.ts";
 import type { Cancel } from "../../ports/clock.ts";
 import { PROTOCOL_VERSION } from "../../protocol/codec.ts";
-import type { Handshake, Heartbeat, Packet } from "../../protocol/packet.ts";
+import type { Heartbeat, Packet } from "../../protocol/packet.ts";
 import { ALERT, CHANGED, HANDSHAKE, HEARTBEAT, PROGRESS } from "../../protocol/subjects.ts";
 import { changeIn } from "../change-broadcast.ts";
 import { recordHeartbeat } from "../dispatch/index.ts";
@@ -21,11 +21,8 @@ export async function watchWorkers(engine: DispatchContext): Promise<Stop> {
   const { bus } = engine.world;
   const progress = new ProgressBuffer(engine);
   const stops = await Promise.all([
-    bus.subscribe(HEARTBEAT, (packet) => recordHeartbeat(engine, heartbeatIn(packet))),
-    bus.subscribe(HANDSHAKE, (packet) => {
-      recordHeartbeat(engine, heartbeatIn(packet));
-      alertUnsupported(engine, packet);
-    }),
+    bus.subscribe(HEARTBEAT, (packet) => receive(engine, packet)),
+    bus.subscribe(HANDSHAKE, (packet) => receive(engine, packet)),
     bus.subscribe(PROGRESS, (packet) => progress.receive(packet)),
     bus.subscribe(CHANGED, (packet) => {
       if (changeIn(engine, packet) === POOLS_CHANGED) engine.tasks.track(tryRefreshPools(engine));
@@ -39,36 +36,45 @@ export async function watchWorkers(engine: DispatchContext): Promise<Stop> {
   };
 }
 
-function heartbeatIn({ body }: Packet): WorkerHeartbeat | null {
+function receive(engine: DispatchContext, packet: Packet): void {
+  const heartbeat = heartbeatIn(packet);
+  if (heartbeat === null) return;
+  const { registry, world } = engine;
+  const wasUnsupported = registry.isUnsupported(heartbeat, world.clock.now());
+  recordHeartbeat(engine, heartbeat);
+  // Once, not with every heartbeat.
+  if (!wasUnsupported && registry.isUnsupported(heartbeat, world.clock.now())) alertUnsupported(engine, packet);
+}
+
+function heartbeatIn({ body, otherVersion }: Packet): WorkerHeartbeat | null {
   switch (body.kind) {
     case "handshake": {
       if (body.role !== "worker") return null;
-      const { componentId: id, readyTopics, capabilities } = body;
+      const { componentId: id, readyTopics, capabilities, supportedVersions: versions = [] } = body;
       return {
         id,
         transport: "bus",
-        isUnsupported: isUnsupported(body),
+        sendsOtherVersion: otherVersion !== undefined,
+        supportsVersion: versions.length === 0 ? null : versions.includes(PROTOCOL_VERSION),
         ...(readyTopics === undefined ? {} : { topics: readyTopics }),
         ...(capabilities === undefined ? {} : { flags: trueIn(capabilities) }),
       };
     }
     case "heartbeat":
-      return heartbeatOf(body);
+      return { ...heartbeatOf(body), sendsOtherVersion: otherVersion !== undefined };
     default:
       return null;
   }
 }
 
-const isUnsupported = ({ supportedVersions = [] }: Handshake): boolean =>
-  supportedVersions.length > 0 && !supportedVersions.includes(PROTOCOL_VERSION);
-
 /** Tells subscribers of `sys.alert` why a worker gets no job. */
-function alertUnsupported({ world }: DispatchContext, { body, traceId }: Packet): void {
-  if (body.kind !== "handshake" || !isUnsupported(body)) return;
+function alertUnsupported({ world }: DispatchContext, { body, traceId, otherVersion = 0 }: Packet): void {
+  if (body.kind !== "handshake" && body.kind !== "heartbeat") return;
   const { bus, clock, log, name } = world;
-  const component = body.componentId.slice(0, NAME_LENGTH_MAX);
-  const versions = (body.supportedVersions ?? []).slice(0, VERSIONS_MAX).join(", ");
-  const message = `${body.role} \`${component}\` supports only protocol versions ${versions}; it gets no jobs: use an SDK of version ${PROTOCOL_VERSION}`;
+  const component = (body.kind === "handshake" ? body.componentId : body.workerId).slice(0, NAME_LENGTH_MAX);
+  const declared = body.kind === "handshake" ? (body.supportedVersions ?? []) : [];
+  const versions = (declared.length > 0 ? declared : [otherVersion]).slice(0, VERSIONS_MAX).join(", ");
+  const message = `worker \`${component}\` supports only protocol versions ${versions}; it gets no jobs: use an SDK of version ${PROTOCOL_VERSION}`;
   log.write("warn", "component_unsupported", { component, versions });
   bus.broadcast(ALERT, {
     traceId,

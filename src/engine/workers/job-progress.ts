@@ -1,6 +1,8 @@
 import { recordProgress } from "../../core/jobs/attempt.ts";
+import { canonical } from "../../core/jobs/idempotency.ts";
 import { isHeldByAnother, reportProblem } from "../../core/jobs/submission.ts";
 import { JOBS, type Job } from "../../core/model/job.ts";
+import { progressDetailsOf } from "../../core/model/job-details.ts";
 import { put } from "../../ports/store.ts";
 import type { JobProgress, Packet } from "../../protocol/packet.ts";
 import { decisionContext } from "../context.ts";
@@ -86,12 +88,17 @@ function isAbout(job: Job, report: Report): boolean {
 }
 
 /** Fields that the report omits keep their value. */
-function mergeReport({ workerId, percent, message, extendMs }: Report, job: Job) {
+function mergeReport(report: Report, job: Job) {
+  const { workerId, percent, message, extendMs } = report;
+  const details = progressDetailsOf(report);
+  const isEmpty = percent === undefined && message === undefined && details === undefined;
+  const before = isEmpty ? undefined : job.progress;
   return {
     workerId: workerId || (job.workerId ?? "unknown"),
-    percent: percent ?? (message === undefined ? null : (job.progress?.percent ?? null)),
-    message: message ?? (percent === undefined ? null : (job.progress?.message ?? null)),
+    percent: percent ?? before?.percent ?? null,
+    message: message ?? before?.message ?? null,
     extendMs: extendMs ?? null,
+    details: details ?? before?.details,
   };
 }
 
@@ -101,6 +108,7 @@ function isRecorded(before: Job, next: Job): boolean {
     before.state === next.state &&
     before.progress?.percent === next.progress?.percent &&
     before.progress?.message === next.progress?.message &&
+    canonical(before.progress?.details) === canonical(next.progress?.details) &&
     next.dueMs - before.dueMs < EVERY_MS
   );
 }

@@ -15,6 +15,7 @@ export class RegistryEntry implements RegisteredWorker {
   isDirect = false;
   isLeaving = false;
   isUnsupported = false;
+  supportsVersion: boolean | null = null;
   reported = 0;
   loadMax = Number.POSITIVE_INFINITY;
   lastSeenMs = 0;
@@ -42,7 +43,10 @@ export class RegistryEntry implements RegisteredWorker {
     const said = heartbeat.capabilities?.slice(0, CAPABILITIES_MAX) ?? this.declared;
     const pool = heartbeat.pool || this.pool;
     const isLeaving = heartbeat.isLeaving ?? false;
-    const isUnsupported = heartbeat.isUnsupported ?? this.isUnsupported;
+    if (heartbeat.supportsVersion !== undefined) this.supportsVersion = heartbeat.supportsVersion;
+    // What a handshake declared counts, else the version of the last packet.
+    const isUnsupported =
+      this.supportsVersion === null ? (heartbeat.sendsOtherVersion ?? this.isUnsupported) : !this.supportsVersion;
     const isSame =
       pool === this.pool &&
       isLeaving === this.isLeaving &&

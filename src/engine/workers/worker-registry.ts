@@ -43,8 +43,10 @@ export interface WorkerHeartbeat {
   readonly activeJobs?: number;
   readonly maxParallelJobs?: number;
   readonly isLeaving?: boolean;
-  /** It supports other protocol versions only. */
-  readonly isUnsupported?: boolean;
+  /** Whether its handshake declares our protocol version; null if it declares none. */
+  readonly supportsVersion?: boolean | null;
+  /** The packet has another protocol version. */
+  readonly sendsOtherVersion?: boolean;
 }
 
 /** A worker as dispatch sees it. `load` includes jobs sent since the last heartbeat. */
@@ -101,6 +103,12 @@ export class WorkerRegistry {
     if (!isChanged && before !== undefined) return isBack;
     this.#serving = new Map();
     return (isBack || isChanged) && !worker.isLeaving;
+  }
+
+  /** Whether a worker that is there supports other protocol versions only. */
+  isUnsupported(heartbeat: Pick<WorkerHeartbeat, "id" | "transport" | "org">, nowMs: number): boolean {
+    const worker = this.#workers.get(keyOf(heartbeat));
+    return worker?.isUnsupported === true && this.#isThere(worker, nowMs);
   }
 
   /** Whether any worker supports other protocol versions only. */

@@ -7,6 +7,7 @@ import { auditPut } from "../../engine/audit/index.ts";
 import { loadTenantJob } from "../../engine/dispatch/index.ts";
 import { approve, reject } from "../../engine/safety/index.ts";
 import { inputKey } from "../../protocol/pointer.ts";
+import { detailsToJson } from "../../protocol/request-json.ts";
 import { Problem } from "../problem.ts";
 import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Principal, type Route } from "../route.ts";
 import {
@@ -91,7 +92,8 @@ async function revealJob({ engine }: Gateway, request: GatewayRequest): Promise<
   const facts = { job: jobId, reason };
   const entry = auditPut(engine, { org, kind: "approval", who: principal.id, what: "hidden values revealed", facts });
   await engine.commit({ org, puts: [entry] });
-  return ok({ job_id: jobId, input: value, labels: job.labels, risk_tags: job.riskTags });
+  const { labels, riskTags: risk_tags, details = {} } = job;
+  return ok({ job_id: jobId, input: value, labels, risk_tags, ...detailsToJson(details) });
 }
 
 async function approveJob(
@@ -119,7 +121,7 @@ async function approveJob(
   const facts = { job_id: jobId };
   switch (outcome.kind) {
     case "approved":
-      return ok({ job_id: jobId, state: outcome.state });
+      return ok({ job_id: jobId, id: jobId, state: outcome.state });
     case "void":
       throw new Problem("approval_void", `${outcome.why}; the job was checked again and is ${outcome.state} now`, {
         ...facts,
@@ -157,7 +159,7 @@ async function rejectJob(
   const outcome = await reject(engine, { org, jobId, ...approverOf(principal), why: reason });
   switch (outcome.kind) {
     case "rejected":
-      return ok({ job_id: jobId, state: outcome.state });
+      return ok({ job_id: jobId, id: jobId, state: outcome.state });
     case "not_waiting":
       throw notWaiting(jobId, outcome.state);
     case "not_found":

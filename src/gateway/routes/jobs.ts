@@ -2,6 +2,7 @@
 import { Type } from "typebox";
 import { applyRemediation } from "../../core/jobs/submission.ts";
 import { EVERY_ORG } from "../../core/model/api-key.ts";
+import { bareTopic } from "../../core/model/canonical.ts";
 import { JOB_STATES, JOBS, type Job, type JobState, jobsOf, jobsOfTrace } from "../../core/model/job.ts";
 import { redact } from "../../core/model/redact.ts";
 import { suggestion } from "../../core/model/suggestion.ts";
@@ -23,9 +24,11 @@ import {
   SUBMIT_RESPONSE,
 } from "../views/job-schemas.ts";
 import { decisionsView, explanationView, jobDetail, jobView } from "../views/job-views.ts";
-import { listPage, pageOf, pageQuery, queryText } from "../views/page.ts";
+import { type Filter, listFiltered, listPage, pageOf, pageQuery, queryText } from "../views/page.ts";
 import { readValue } from "../views/payloads.ts";
 import { type Fields, idempotencyKey, readSubmission, submit, submitterFields, toSubmission } from "./submit.ts";
+
+const TIMES = "an ISO 8601 time such as `2030-01-31T12:00:00Z`, or a Unix time in s, ms or µs";
 
 export const JOB_ROUTES: readonly Route[] = [
   {
@@ -45,8 +48,13 @@ export const JOB_ROUTES: readonly Route[] = [
     access: "read",
     query: pageQuery({
       state: Type.Optional(Type.String({ description: "Only jobs in this state." })),
-      trace_id: Type.Optional(
-        Type.String({ maxLength: 300, description: "Only jobs with this trace id; not together with `state`." }),
+      topic: Type.Optional(Type.String({ maxLength: 140, description: "Only jobs of this topic." })),
+      trace_id: Type.Optional(Type.String({ maxLength: 300, description: "Only jobs with this trace id." })),
+      updated_after: Type.Optional(
+        Type.String({ maxLength: 40, description: `Only jobs updated after this time: ${TIMES}.` }),
+      ),
+      updated_before: Type.Optional(
+        Type.String({ maxLength: 40, description: `Only jobs updated before this time: ${TIMES}.` }),
       ),
       tenant: Type.Optional(Type.String({ description: "The tenant, in place of the header `X-Tenant-ID`." })),
     }),
@@ -116,18 +124,52 @@ async function listJobs({ engine }: Gateway, request: GatewayRequest): Promise<G
   const org = namedTenant(request, { tenant: queryText(query, "tenant") });
   const state = readState(queryText(query, "state"));
   const traceId = queryText(query, "trace_id");
-  if (traceId === undefined) return listPage(store, JOBS, jobsOf(org, state), query, (item) => jobView(item.value));
-  if (state !== undefined) {
-    throw new Problem("invalid_request", "`trace_id` and `state` cannot be combined; send one of them");
-  }
+  const filter = readFilter(query, traceId === undefined ? undefined : state);
+  const list = (index: string) =>
+    filter === null
+      ? listPage(store, JOBS, index, query, (item) => jobView(item.value))
+      : listFiltered(store, JOBS, index, query, filter, (item) => jobView(item.value));
+  if (traceId === undefined) return list(jobsOf(org, state));
   // A job without a submitted trace id has its own id as such, and is in no list of a trace.
   const own = queryText(query, "cursor") === undefined ? await loadTenantJob(engine, { org, jobId: traceId }) : null;
-  const first = own?.value.traceId === traceId ? [jobView(own.value)] : [];
-  const page = await listPage(store, JOBS, jobsOfTrace(org, traceId), query, (item) => jobView(item.value));
-  return first.length === 0 ? page : ok({ ...(page.body as object), items: [...first, ...itemsOf(page)] });
+  const isListed = own?.value.traceId === traceId && (filter === null || filter.matches(own.value));
+  const page = await list(jobsOfTrace(org, traceId));
+  return isListed ? ok({ ...(page.body as object), items: [jobView(own.value), ...itemsOf(page)] }) : page;
 }
 
 const itemsOf = ({ body }: GatewayResponse): readonly object[] => (body as { items: readonly object[] }).items;
+
+/** Filters without an index; null if there is none. */
+function readFilter(query: GatewayRequest["query"], state: JobState | undefined): Filter<Job> | null {
+  const given = queryText(query, "topic");
+  const topic = given === undefined ? undefined : bareTopic(given);
+  const afterMs = readTime(query, "updated_after");
+  const beforeMs = readTime(query, "updated_before");
+  if ([state, topic, afterMs, beforeMs].every((value) => value === undefined)) return null;
+  return {
+    key: JSON.stringify({ state, topic, afterMs, beforeMs }),
+    matches: (job) =>
+      (state === undefined || job.state === state) &&
+      (topic === undefined || bareTopic(job.topic) === topic) &&
+      (afterMs === undefined || job.updatedMs > afterMs) &&
+      (beforeMs === undefined || job.updatedMs < beforeMs),
+  };
+}
+
+/** Unix times of this century differ in magnitude by their unit. */
+function readTime(query: GatewayRequest["query"], name: string): number | undefined {
+  const text = queryText(query, name);
+  if (text === undefined) return undefined;
+  const unix = /^\d{1,17}$/.test(text) ? Number(text) : null;
+  const ms = unix === null ? (ISO_TIME.test(text) ? Date.parse(text) : Number.NaN) : unixToMs(unix);
+  if (Number.isFinite(ms)) return ms;
+  throw new Problem("invalid_request", `\`${name}\` must be ${TIMES}, not \`${text.slice(0, 40)}\``);
+}
+
+function unixToMs(unix: number): number {
+  if (unix < 1e11) return unix * 1_000;
+  return unix < 1e14 ? unix : unix / 1_000;
+}
 
 async function getJob(gateway: Gateway, request: GatewayRequest): Promise<GatewayResponse> {
   const { engine } = gateway;
@@ -157,7 +199,7 @@ async function cancelJob(
   const outcome = await cancelOwnJob(engine, { org, jobId, by, why: reason ?? `cancelled by ${by}` });
   switch (outcome.kind) {
     case "cancelled":
-      return ok({ job_id: jobId, state: outcome.state });
+      return ok({ job_id: jobId, id: jobId, state: outcome.state });
     case "ended":
       throw new Problem("job_ended", `job \`${jobId}\` is ${outcome.state}`, {
         job_id: jobId,
@@ -220,3 +262,4 @@ function readState(text: string | undefined): JobState | undefined {
 }
 
 const KEY_LENGTH_MAX = 256;
+const ISO_TIME = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:\d{2}))?$/;

@@ -126,6 +126,7 @@ async function rerunRun(gateway: Gateway, request: GatewayRequest): Promise<Gate
       throw new Problem("run_open", detail, { run_id: runId, state });
     }
     case "over":
+    case "busy":
       throw evaluationProblem(outcome);
     default:
       return startResponse(gateway, outcome, { org, workflowId, version }, extra);

@@ -1,3 +1,4 @@
+import { canonical } from "../../core/jobs/idempotency.ts";
 import { checkSubmission, type Submission } from "../../core/jobs/submission.ts";
 import { JOBS, type Job, type JobState } from "../../core/model/job.ts";
 import { clientJobId } from "../../core/model/job-id.ts";
@@ -5,6 +6,9 @@ import { applyPoolSettings } from "../../engine/dispatch/index.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { type Admitted, admitJob } from "../../engine/intake/index.ts";
 import { breakerRefusal } from "../../engine/safety/index.ts";
+import { DETAIL_FIELDS, detailsFromJson, snakeCase } from "../../protocol/request-json.ts";
+
+import { camelCase } from "../../protocol/schema.ts";
 import { namedTenant } from "../auth/access.ts";
 import { Problem } from "../problem.ts";
 import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Principal } from "../route.ts";
@@ -65,20 +69,23 @@ export function readSubmission({ engine }: Gateway, request: GatewayRequest): Su
   });
 }
 
-/** Optional fields for the worker, in the names of the HTTP API. */
+/** Optional fields for the worker. Clients may also send the limits and hints without their object. */
 function detailsIn(fields: Fields): object {
-  const { memory_id, deadline_ms, max_input_tokens, max_output_tokens, max_total_tokens } = fields;
-  const budget = {
-    maxInputTokens: max_input_tokens,
-    maxOutputTokens: max_output_tokens,
-    maxTotalTokens: max_total_tokens,
-    deadlineMs: deadline_ms,
-  };
-  const given = Object.entries(budget).filter(([, value]) => value !== undefined);
-  return {
-    ...(memory_id === undefined ? {} : { memoryId: memory_id }),
-    ...(given.length === 0 ? {} : { budget: Object.fromEntries(given) }),
-  };
+  const budget = merged(fields, "budget", ["max_input_tokens", "max_output_tokens", "max_total_tokens", "deadline_ms"]);
+  const hints = merged(fields, "context_hints", ["allow_summarization", "allow_retrieval", "tags"]);
+  return detailsFromJson({ ...fields, ...budget, ...hints });
+}
+
+/** The object field `name` with the top-level fields of the same meaning; empty if none is given. */
+function merged(fields: Fields, name: string, members: readonly string[]): Fields {
+  const inner = fields[name] as Fields | undefined;
+  const outer = members.filter((member) => fields[member] !== undefined);
+  if (outer.length === 0) return {};
+  for (const member of outer) {
+    if (inner?.[member] === undefined || canonical(inner[member]) === canonical(fields[member])) continue;
+    throw new Problem("invalid_submission", `\`${name}.${member}\` and \`${member}\` differ; send one of them`);
+  }
+  return { [name]: { ...inner, ...Object.fromEntries(outer.map((member) => [member, fields[member]])) } };
 }
 
 export function submitterFields({ org, principal, headers }: GatewayRequest): Fields {
@@ -182,7 +189,10 @@ async function denial(engine: Engine, { jobId, traceId }: Extract<Admitted, { tr
 
 /** Maps the field names in validation messages to the names of the API. */
 function withApiNames(problem: string): string {
-  return problem.replace(/`(\w+)`/g, (whole, field: string) => (API_NAMES[field] ? `\`${API_NAMES[field]}\`` : whole));
+  return problem.replace(/`([\w.]+)`/g, (whole, field: string) => {
+    if (API_NAMES[field]) return `\`${API_NAMES[field]}\``;
+    return DETAIL_NAMES.has(field.split(".")[0] ?? "") ? `\`${snakeCase(field)}\`` : whole;
+  });
 }
 
 const API_NAMES: Readonly<Record<string, string>> = {
@@ -194,6 +204,8 @@ const API_NAMES: Readonly<Record<string, string>> = {
   traceId: "trace_id",
   org: "x-tenant-id",
 };
+
+const DETAIL_NAMES: ReadonlySet<string> = new Set(DETAIL_FIELDS.map(camelCase));
 
 /**
  * Waits for the decision of a remote safety kernel, which arrives after the job was stored. The wait is bounded by the

@@ -2,6 +2,7 @@
 import { type Static, Type } from "typebox";
 import { EVERY_ORG } from "../../core/model/api-key.ts";
 import type { Job } from "../../core/model/job.ts";
+import { POINTER_LENGTH_MAX, type ResultDetails } from "../../core/model/job-details.ts";
 import { clientJobId } from "../../core/model/job-id.ts";
 import { payloadValue } from "../../core/model/payload.ts";
 import {
@@ -15,11 +16,13 @@ import {
 } from "../../engine/dispatch/index.ts";
 import { readInput } from "../../engine/payloads.ts";
 import { constraintsOnWire } from "../../protocol/constraints.ts";
+import type { ErrorCode } from "../../protocol/packet.ts";
 import { detailsToJson } from "../../protocol/request-json.ts";
+import { errorCodeNamed, errorCodeOf } from "../../protocol/schema.ts";
 import { visibleTenant } from "../auth/access.ts";
 import { Problem } from "../problem.ts";
 import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route } from "../route.ts";
-import { REQUEST_DETAILS } from "../views/job-schemas.ts";
+import { IDEMPOTENCY_KEY, REQUEST_DETAILS } from "../views/job-schemas.ts";
 
 const NAME = Type.String({ minLength: 1, maxLength: 128, pattern: "^[A-Za-z0-9_.:@-]+$" });
 const NAMES = Type.Array(Type.String({ minLength: 1, maxLength: 128 }), { maxItems: 64 });
@@ -44,6 +47,7 @@ const LEASED = Type.Object({
   jobs: Type.Array(
     Type.Object({
       job_id: Type.String(),
+      id: Type.String({ description: "The same as `job_id`." }),
       attempt: Type.Integer(),
       lease_id: Type.String({ description: "Required by all other worker requests for this attempt." }),
       topic: Type.String(),
@@ -53,6 +57,7 @@ const LEASED = Type.Object({
       constraints: Type.Unknown({ description: "Constraints of the safety policy, or null." }),
       deadline: Type.String({ description: "When the lease expires unless it is extended." }),
       traceparent: Type.Union([Type.String(), Type.Null()]),
+      ...IDEMPOTENCY_KEY,
       ...REQUEST_DETAILS,
     }),
   ),
@@ -74,11 +79,24 @@ const PROGRESS_BODY = Type.Object({
   percent: Type.Optional(Type.Number({ minimum: 0, maximum: 100 })),
   message: Type.Optional(Type.String({ maxLength: 1_000 })),
 });
+/** Optional fields of a CAP result; shown on the job. */
+const RESULT_FIELDS = {
+  execution_ms: Type.Optional(Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })),
+  artifact_ptrs: Type.Optional(Type.Array(Type.String({ maxLength: POINTER_LENGTH_MAX }), { maxItems: 64 })),
+};
 const COMPLETE_BODY = Type.Object({
+  ...RESULT_FIELDS,
   lease_id: LEASE_ID,
   result: Type.Optional(Type.Unknown({ description: "Any JSON value." })),
 });
 const FAIL_BODY = Type.Object({
+  ...RESULT_FIELDS,
+  error_code: Type.Optional(Type.String({ maxLength: 256 })),
+  error_code_enum: Type.Optional(
+    Type.Union([Type.String({ maxLength: 64 }), Type.Integer({ minimum: 0, maximum: 2 ** 31 - 1 })], {
+      description: "CAP error code, such as `TIMEOUT`, or a number.",
+    }),
+  ),
   lease_id: LEASE_ID,
   error: Type.String({ minLength: 1, maxLength: 4_000 }),
   retryable: Type.Optional(Type.Boolean({ default: true, description: "If false, the job is not attempted again." })),
@@ -138,8 +156,9 @@ export const WORKER_ROUTES: readonly Route[] = [
     body: COMPLETE_BODY,
     response: STATE_CHANGE,
     handle: async ({ engine }, request) => {
-      const { result } = request.body as Static<typeof COMPLETE_BODY>;
-      return leaseResponse(request, await completeLeased(engine, holderOf(request), result ?? null));
+      const body = request.body as Static<typeof COMPLETE_BODY>;
+      const { result = null } = body;
+      return leaseResponse(request, await completeLeased(engine, holderOf(request), result, detailsIn(body)));
     },
   },
   {
@@ -150,8 +169,13 @@ export const WORKER_ROUTES: readonly Route[] = [
     body: FAIL_BODY,
     response: STATE_CHANGE,
     handle: async ({ engine }, request) => {
-      const { error, retryable, retry_after_ms } = request.body as Static<typeof FAIL_BODY>;
-      const failure = { message: error, isRetryable: retryable ?? true, retryAfterMs: retry_after_ms ?? null };
+      const body = request.body as Static<typeof FAIL_BODY>;
+      const failure = {
+        message: body.error,
+        isRetryable: body.retryable ?? true,
+        retryAfterMs: body.retry_after_ms ?? null,
+        details: detailsIn(body),
+      };
       return leaseResponse(request, await failLeased(engine, holderOf(request), failure));
     },
   },
@@ -215,6 +239,7 @@ function leasedView(job: Job, id: string, input: unknown): object {
   const { constraints } = job.safety ?? {};
   return {
     job_id: id,
+    id,
     attempt: job.attempt,
     lease_id: job.leaseId,
     topic: job.topic,
@@ -224,8 +249,28 @@ function leasedView(job: Job, id: string, input: unknown): object {
     constraints: constraints === undefined ? null : constraintsOnWire(constraints),
     deadline: new Date(job.dueMs).toISOString(),
     traceparent: job.traceparent ?? null,
+    ...(job.idempotencyKey === undefined ? {} : { idempotency_key: job.idempotencyKey }),
     ...(job.details === undefined ? {} : detailsToJson(job.details)),
   };
+}
+
+function detailsIn(body: Partial<Static<typeof FAIL_BODY>>): ResultDetails {
+  const { execution_ms, artifact_ptrs, error_code, error_code_enum } = body;
+  return {
+    ...(execution_ms === undefined ? {} : { executionMs: execution_ms }),
+    ...(artifact_ptrs === undefined ? {} : { artifactPtrs: artifact_ptrs }),
+    ...(error_code === undefined ? {} : { errorCode: error_code }),
+    ...(error_code_enum === undefined ? {} : { errorCodeEnum: readErrorCode(error_code_enum) }),
+  };
+}
+
+function readErrorCode(code: string | number): ErrorCode {
+  const known = typeof code === "number" ? errorCodeOf(code) : errorCodeNamed(code);
+  if (known !== undefined) return known;
+  throw new Problem(
+    "invalid_request",
+    `unknown \`error_code_enum\` \`${code}\`; send a name of CAP such as \`TIMEOUT\`, or a number`,
+  );
 }
 
 function holderOf(request: GatewayRequest) {

@@ -177,6 +177,7 @@ async function dryRunWorkflow(
     case "invalid":
       throw new Problem("invalid_run", outcome.problems.join("; "), { problems: outcome.problems });
     case "over":
+    case "busy":
       throw evaluationProblem(outcome);
     default:
       return outcome satisfies never;

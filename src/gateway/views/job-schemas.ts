@@ -12,24 +12,85 @@ const STATE = Type.Union(JOB_STATES.map((state) => Type.Literal(state)));
 const LABELS = Type.Record(Type.String(), Type.String({ maxLength: TEXT_LENGTH_MAX }));
 const REASON = { minLength: 1, maxLength: 500 };
 
-const TOKENS = Type.Integer({ minimum: 1, maximum: 1_000_000_000, description: "Token limit for the worker." });
+const TOKENS = Type.Integer({
+  minimum: 0,
+  maximum: Number.MAX_SAFE_INTEGER,
+  description: "Token limit for the worker; 0 for none.",
+});
+const DURATION = Type.Integer({
+  minimum: 0,
+  maximum: Number.MAX_SAFE_INTEGER,
+  description: "Time for all attempts, from the submission; 0 for the default.",
+});
+const PRIORITY = Type.Union([Type.Literal("interactive"), Type.Literal("batch"), Type.Literal("critical")], {
+  default: "batch",
+});
+const ACTOR_TYPE = Type.Union([Type.Literal("human"), Type.Literal("service")]);
+const ENV = Type.Record(Type.String(), Type.String({ maxLength: 4_096 }), {
+  description: "Environment for the worker.",
+});
+const BUDGET = Type.Object(
+  {
+    max_input_tokens: Type.Optional(TOKENS),
+    max_output_tokens: Type.Optional(TOKENS),
+    max_total_tokens: Type.Optional(TOKENS),
+    deadline_ms: Type.Optional(DURATION),
+  },
+  { description: "Token limits for the worker; `deadline_ms` also limits the job's deadline." },
+);
+const CONTEXT_HINTS = Type.Object(
+  {
+    max_input_tokens: Type.Optional(TOKENS),
+    allow_summarization: Type.Optional(Type.Boolean()),
+    allow_retrieval: Type.Optional(Type.Boolean()),
+    tags: Type.Optional(names("Tags.")),
+  },
+  { description: "How the worker may build its context." },
+);
+const COMPENSATION = Type.Object(
+  {
+    topic: Type.Optional(Type.String()),
+    context_ptr: Type.Optional(Type.String()),
+    priority: Type.Optional(PRIORITY),
+    adapter_id: Type.Optional(text("Adapter.")),
+    env: Type.Optional(ENV),
+    memory_id: Type.Optional(text("Memory.")),
+    context_hints: Type.Optional(CONTEXT_HINTS),
+    budget: Type.Optional(BUDGET),
+    tenant_id: Type.Optional(text("Tenant.")),
+    principal_id: Type.Optional(text("Actor.")),
+    labels: Type.Optional(LABELS),
+    meta: Type.Optional(
+      Type.Object({
+        tenant_id: Type.Optional(text("Tenant.")),
+        actor_id: Type.Optional(text("Actor.")),
+        actor_type: Type.Optional(ACTOR_TYPE),
+        idempotency_key: Type.Optional(text("Idempotency key.")),
+        capability: Type.Optional(text("Capability.")),
+        risk_tags: Type.Optional(names("Risk tags.")),
+        requires: Type.Optional(names("Capabilities of the worker.")),
+        pack_id: Type.Optional(text("Pack.")),
+        labels: Type.Optional(LABELS),
+      }),
+    ),
+  },
+  { description: "The job that would undo this one; passed to the worker, not run by Cordum." },
+);
 
 export const SUBMIT_BODY = Type.Object({
   topic: Type.String({ minLength: 1, description: "The kind of work, such as `demo.echo`." }),
   input: Type.Optional(Type.Unknown({ description: "Input of the worker; any JSON value." })),
   prompt: Type.Optional(Type.String({ description: "Prompt for an agent, in place of `input`." })),
   context: Type.Optional(Type.Unknown({ description: "Additional context for `prompt`." })),
-  adapter_id: Type.Optional(text("Adapter of the agent, with `prompt`.")),
-  priority: Type.Optional(
-    Type.Union([Type.Literal("interactive"), Type.Literal("batch"), Type.Literal("critical")], { default: "batch" }),
-  ),
+  adapter_id: Type.Optional(text("Adapter of the agent; also part of the input of a `prompt`.")),
+  priority: Type.Optional(PRIORITY),
   labels: Type.Optional(LABELS),
   risk_tags: Type.Optional(names("Risk tags, matched by the policy.")),
   requires: Type.Optional(names("Capabilities that the worker must have.")),
   capability: Type.Optional(text("Capability of the job, matched by the policy.")),
   actor_id: Type.Optional(text("The actor on whose behalf the job runs.")),
-  principal_id: Type.Optional(text("Alias of `actor_id`.")),
-  actor_type: Type.Optional(Type.Union([Type.Literal("human"), Type.Literal("service")])),
+  principal_id: Type.Optional(text("Alias of `actor_id`; if both are sent, also passed to the worker.")),
+  actor_type: Type.Optional(ACTOR_TYPE),
   pack_id: Type.Optional(text("The pack of the job.")),
   mcp: Type.Optional(
     Type.Object(
@@ -47,12 +108,20 @@ export const SUBMIT_BODY = Type.Object({
   tenant_id: Type.Optional(text("The tenant, in place of the header `X-Tenant-ID`.")),
   org_id: Type.Optional(text("Alias of `tenant_id`.")),
   memory_id: Type.Optional(text("Passed to the worker.")),
-  deadline_ms: Type.Optional(
-    Type.Integer({ minimum: 1, maximum: 2_592_000_000, description: "Time for all attempts, from the submission." }),
-  ),
+  env: Type.Optional(ENV),
+  parent_job_id: Type.Optional(text("Passed to the worker.")),
+  workflow_id: Type.Optional(text("Workflow of the submitter's own orchestrator; passed to the worker.")),
+  step_index: Type.Optional(Type.Integer({ minimum: 0, maximum: 2 ** 31 - 1, description: "Passed to the worker." })),
+  context_hints: Type.Optional(CONTEXT_HINTS),
+  budget: Type.Optional(BUDGET),
+  compensation: Type.Optional(COMPENSATION),
+  deadline_ms: Type.Optional(DURATION),
   max_input_tokens: Type.Optional(TOKENS),
   max_output_tokens: Type.Optional(TOKENS),
   max_total_tokens: Type.Optional(TOKENS),
+  allow_summarization: Type.Optional(Type.Boolean({ description: "The same as in `context_hints`." })),
+  allow_retrieval: Type.Optional(Type.Boolean({ description: "The same as in `context_hints`." })),
+  tags: Type.Optional(names("The same as in `context_hints`.")),
   trace_id: Type.Optional(text("Groups related jobs; see `GET /api/v1/traces/{id}`.")),
 });
 
@@ -150,17 +219,19 @@ const SUBMISSION = {
 /** Optional fields of a CAP request; absent if the submitter set none. */
 export const REQUEST_DETAILS = {
   adapter_id: Type.Optional(Type.String()),
-  env: Type.Optional(Type.Record(Type.String(), Type.String(), { description: "Environment for the worker." })),
+  env: Type.Optional(ENV),
   parent_job_id: Type.Optional(Type.String()),
   workflow_id: Type.Optional(Type.String({ description: "Workflow of the submitter's own orchestrator." })),
   step_index: Type.Optional(Type.Integer()),
   memory_id: Type.Optional(Type.String()),
-  context_hints: Type.Optional(Type.Unknown()),
-  budget: Type.Optional(
-    Type.Unknown({ description: "Token limits for the worker; `deadline_ms` also limits the job's deadline." }),
-  ),
-  compensation: Type.Optional(Type.Unknown({ description: "The job that would undo this one; not run by Cordum." })),
+  context_hints: Type.Optional(CONTEXT_HINTS),
+  budget: Type.Optional(BUDGET),
+  compensation: Type.Optional(COMPENSATION),
+  principal_id: Type.Optional(Type.String({ description: "The submitted principal, if it differs from `actor_id`." })),
 };
+
+/** Of the submission; absent if it had none. */
+export const IDEMPOTENCY_KEY = { idempotency_key: Type.Optional(Type.String()) };
 
 /** Optional fields of the last result; absent if the worker sent none. */
 const RESULT_DETAILS = {
@@ -187,7 +258,15 @@ const JOB_FIELDS = {
   approval: orNull(APPROVAL),
   bypass: orNull(BYPASS),
   progress: orNull(
-    Type.Object({ percent: orNull(Type.Number()), message: orNull(Type.String()), at: instant("Time of the report.") }),
+    Type.Object({
+      percent: orNull(Type.Number()),
+      message: orNull(Type.String()),
+      at: instant("Time of the report."),
+      step_id: Type.Optional(Type.String()),
+      status: Type.Optional(Type.String()),
+      result_ptr: Type.Optional(Type.String({ description: "Of an intermediate result; the worker's own name." })),
+      artifact_ptrs: Type.Optional(Type.Array(Type.String())),
+    }),
   ),
   trace_id: Type.String(),
   worker_id: orNull(Type.String()),
@@ -207,6 +286,7 @@ export const JOB_DETAIL = Type.Object({
   result: Type.Unknown(),
   payload_problems: PAYLOAD_PROBLEMS,
   history: Type.Array(HISTORY_LINE),
+  ...IDEMPOTENCY_KEY,
   ...REQUEST_DETAILS,
   ...RESULT_DETAILS,
 });
@@ -237,7 +317,11 @@ export const DECISIONS = Type.Object({
   next_cursor: Type.Null(),
 });
 
-export const JOB_STATE_CHANGE = Type.Object({ job_id: Type.String(), state: STATE });
+export const JOB_STATE_CHANGE = Type.Object({
+  job_id: Type.String(),
+  id: Type.String({ description: "The same as `job_id`." }),
+  state: STATE,
+});
 export const CANCEL_BODY = Type.Object({ reason: Type.Optional(Type.String(REASON)) });
 export const REMEDIATE_BODY = Type.Object({
   remediation_id: Type.Optional(text("Id of a remediation of the denial; optional if it offers exactly one.")),
@@ -265,6 +349,7 @@ export const REVEALED = Type.Object({
   input: Type.Unknown(),
   labels: LABELS,
   risk_tags: Type.Array(Type.String()),
+  ...REQUEST_DETAILS,
 });
 export const APPROVE_BODY = Type.Object({
   reason: Type.Optional(Type.String({ ...REASON, description: "Why; kept with the decision." })),

@@ -65,8 +65,12 @@ function callerView({ org, submittedBy }: Job, { name, role, tenant, person }: C
 export function jobDetail(job: Job, input: unknown, result: unknown, problems: readonly Problematic[] = []): View {
   const history = job.history.map(historyView);
   const details = { ...requestDetailsView(job), ...resultDetailsView(job) };
-  return { ...jobView(job), input, result, ...problemsView(problems), history, ...details };
+  return { ...jobView(job), ...keyView(job), input, result, ...problemsView(problems), history, ...details };
 }
+
+/** The idempotency key of the submission, if it had one. */
+const keyView = ({ idempotencyKey }: Job): View =>
+  idempotencyKey === undefined ? {} : { idempotency_key: redactText(idempotencyKey) };
 
 function requestDetailsView({ details }: Job): View {
   return details === undefined ? {} : (redact(detailsToJson(details)) as View);
@@ -86,9 +90,10 @@ function resultDetailsView({ resultDetails }: Job): View {
 /** A job that awaits approval, with everything that the approval covers. */
 export function pendingApprovalView(job: Job, input: unknown, hidden: string[]): View {
   const { approval } = job;
-  redact({ labels: job.labels, risk_tags: job.riskTags }, { hidden });
+  redact({ labels: job.labels, risk_tags: job.riskTags, ...detailsToJson(job.details ?? {}) }, { hidden });
   return {
     job_id: clientJobId(job.org, job.id),
+    id: clientJobId(job.org, job.id),
     topic: job.topic,
     tenant_id: job.org,
     priority: job.priority,
@@ -264,10 +269,14 @@ function bypassView(bypass: Bypass): View {
   };
 }
 
-const progressView = ({ percent, message, atMs }: Progress): View => ({
+const progressView = ({ percent, message, atMs, details }: Progress): View => ({
   percent,
   message: message === null ? null : redactText(message),
   at: iso(atMs),
+  ...(details?.stepId === undefined ? {} : { step_id: redactText(details.stepId) }),
+  ...(details?.status === undefined ? {} : { status: details.status.toUpperCase() }),
+  ...(details?.resultPtr === undefined ? {} : { result_ptr: details.resultPtr }),
+  ...(details?.artifactPtrs === undefined ? {} : { artifact_ptrs: details.artifactPtrs }),
 });
 
 function historyView({ atMs, event, attempt, who, why, retry }: HistoryLine): View {

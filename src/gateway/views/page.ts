@@ -40,6 +40,47 @@ export async function listPage<T>(
   });
 }
 
+/** Keeps the items of an index that match. `key` describes the filter: a cursor is valid with the same filter only. */
+export interface Filter<T> {
+  readonly key: string;
+  matches(value: T): boolean;
+}
+
+/**
+ * A page of the matching items. The index is read in chunks, at most `SCANNED_MAX` items per request, so that a rare match
+ * costs a bounded amount of work: a page may have fewer items than `limit`, or none, and still have a `next_cursor`.
+ */
+export async function listFiltered<T>(
+  store: Store,
+  table: Table<T>,
+  index: string,
+  query: GatewayRequest["query"],
+  filter: Filter<T>,
+  view: (item: Versioned<T>) => object,
+): Promise<GatewayResponse> {
+  const name = `${index}?${filter.key}`;
+  const limit = readLimit(queryText(query, "limit"));
+  const items: object[] = [];
+  let cursor = readCursor(queryText(query, "cursor"), name);
+  for (let scanned = 0; scanned < SCANNED_MAX; scanned += CHUNK) {
+    const chunk = await store.list(table, { index, limit: CHUNK, cursor });
+    let read = 0;
+    for (const item of chunk.items) {
+      read++;
+      if (filter.matches(item.value)) items.push(view(item));
+      if (items.length === limit) break;
+    }
+    if (items.length === limit && read < chunk.items.length) {
+      // The cursor of a chunk is that of its last item: the next page starts after the last item of this one.
+      cursor = (await store.list(table, { index, limit: read, cursor })).cursor ?? undefined;
+      break;
+    }
+    cursor = chunk.cursor ?? undefined;
+    if (cursor === undefined || items.length === limit) break;
+  }
+  return ok({ items, next_cursor: cursor === undefined ? null : writeCursor(name, cursor) });
+}
+
 /** A query parameter that must not be repeated. */
 export function queryText(query: GatewayRequest["query"], name: string): string | undefined {
   const value = query[name];
@@ -77,3 +118,6 @@ export function readPosition(text: string | undefined, index: string): number | 
   if (/^\d{1,15}$/.test(cursor)) return Number(cursor);
   throw invalidCursorProblem();
 }
+
+const CHUNK = 200;
+const SCANNED_MAX = 1_000;

@@ -123,8 +123,8 @@ export class MemoryStore {
     this.#table(table.name).queues.get(queue)?.show(ids);
   }
 
-  due({ nowMs, untilMs, leaseMs, limit }: DueQuery): readonly Due[] {
-    return this.#due.claim(untilMs, limit, nowMs, nowMs + leaseMs).flatMap(({ score, id: key }) => {
+  due({ nowMs, fromMs, untilMs, leaseMs, limit }: DueQuery): readonly Due[] {
+    return this.#due.claim(untilMs, limit, nowMs, nowMs + leaseMs, fromMs).flatMap(({ score, id: key }) => {
       const cut = key.indexOf("\n");
       const table = key.slice(0, cut);
       const record = recordOf(this.#table(table), key.slice(cut + 1));

@@ -44,12 +44,18 @@ export class Sorted {
   }
 
   /** Claims up to `limit` visible entries with at most this score, lowest first, and hides them. */
-  claim(scoreMax: number, limit: number, nowMs: number, hiddenUntilMs: number): readonly SortedEntry[] {
+  claim(
+    scoreMax: number,
+    limit: number,
+    nowMs: number,
+    hiddenUntilMs: number,
+    scoreMin = Number.NEGATIVE_INFINITY,
+  ): readonly SortedEntry[] {
     const claimed: SortedEntry[] = [];
-    for (const chunk of this.#chunks) {
-      for (const entry of chunk) {
+    for (let chunkAt = this.#chunkOf(scoreMin, ""); chunkAt < this.#chunks.length; chunkAt += 1) {
+      for (const entry of this.#chunks[chunkAt]!) {
         if (entry.score > scoreMax || claimed.length >= limit) return claimed;
-        if (entry.hiddenUntilMs > nowMs) continue;
+        if (entry.score < scoreMin || entry.hiddenUntilMs > nowMs) continue;
         entry.hiddenUntilMs = hiddenUntilMs;
         claimed.push(entry);
       }

@@ -101,6 +101,12 @@ export const STORE_MUTANTS: readonly Mutant[] = [
     world: withStore(() => ({ due: async () => [] })),
   },
   {
+    name: "no-old-timers",
+    about: "records that became due during a long pause or outage are never processed",
+    caughtBy: ["stuck"],
+    world: withStore((store) => ({ due: async (query) => (query.fromMs === undefined ? [] : store.due(query)) })),
+  },
+  {
     name: "due-too-early",
     about: "retries run at once instead of when they are due",
     caughtBy: ["early"],

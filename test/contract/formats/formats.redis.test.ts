@@ -1,12 +1,13 @@
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { SCHEMA } from "../../../src/adapters/redis/script.ts";
 import type { RunningServer } from "../../servers/server.ts";
 import { startNats, startRedis } from "../../servers/start.ts";
 import { type ControlPlane, openControlPlane } from "./control-plane.ts";
-import { accepted, LARGE_INPUT, type Recorded, RUN_INPUT, record, restore, save } from "./stored-data.ts";
+import { accepted, LARGE_INPUT, OF_TENANT, type Recorded, RUN_INPUT, record, restore, save } from "./stored-data.ts";
 
-// One file per released format of the data in Redis. `CORDUM_RECORD_FORMAT=2 npx vitest run test/contract/formats` writes
+// One file per released format of the data in Redis. `CORDUM_RECORD_FORMAT=3 npx vitest run test/contract/formats` writes
 // the file of a new format; a released file is never written again.
 const FIXTURES = join(import.meta.dirname, "fixtures");
 const NEW_FORMAT = process.env.CORDUM_RECORD_FORMAT;
@@ -24,6 +25,11 @@ if (NEW_FORMAT !== undefined) {
     await save(join(FIXTURES, `redis-${NEW_FORMAT}.jsonl`), redis.url, await record(nats.url, redis.url));
   });
 }
+
+it("has the bytes of every schema up to the current one", () => {
+  const schemas = Array.from({ length: SCHEMA }, (_, nth) => `redis-${nth + 1}.jsonl`);
+  expect(readdirSync(FIXTURES).sort()).toEqual(schemas);
+});
 
 describe.each(readdirSync(FIXTURES))("data of %s", (file) => {
   let plane: ControlPlane;
@@ -68,6 +74,11 @@ describe.each(readdirSync(FIXTURES))("data of %s", (file) => {
       const request = { input: RUN_INPUT, idempotency_key: key };
       expect(await post("/workflows/recorded/runs", request)).toMatchObject({ run_id, replayed: true });
     }
+  });
+
+  it("finds the job of another tenant under the id that its client chose", async () => {
+    if (recorded.ofTenant === undefined) return;
+    expect(await post("/jobs", OF_TENANT)).toMatchObject({ job_id: recorded.ofTenant, replayed: true });
   });
 
   it("lists jobs, runs and approvals", async () => {

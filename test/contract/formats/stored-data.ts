@@ -9,6 +9,8 @@ export interface Recorded {
   readonly atMs: number;
   readonly keys: { readonly submitter: string; readonly approver: string };
   readonly ids: Readonly<Record<RecordedName, string>>;
+  /** A job of tenant `acme` with an id that its client chose; from schema 2 on. */
+  readonly ofTenant?: string;
 }
 
 export type RecordedName =
@@ -33,6 +35,11 @@ export const LARGE_INPUT = { text: "large ".repeat(1_500) };
 
 export const RUN_INPUT = { items: [1, 2, 3], ...LARGE_INPUT };
 
+export const OF_TENANT = {
+  ...{ tenant_id: "acme", job_id: "chosen", topic: "idle.topic", input: LARGE_INPUT },
+  idempotency_key: "key-of-a-tenant",
+};
+
 const WORKFLOW = {
   id: "recorded",
   steps: {
@@ -52,8 +59,9 @@ export async function record(nats: string, redis: string): Promise<Recorded> {
   plane.use(submitter);
   const keys = { submitter, approver: await makeKey("approver") };
   const ids = await fill(plane, keys);
+  const ofTenant = accepted(await plane.call("POST", "/jobs", OF_TENANT)).job_id;
   await plane.close();
-  return { atMs, keys, ids };
+  return { atMs, keys, ids, ofTenant };
 }
 
 async function fill(plane: ControlPlane, keys: Recorded["keys"]): Promise<Recorded["ids"]> {

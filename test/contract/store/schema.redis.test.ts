@@ -47,21 +47,36 @@ afterEach(async () => {
 
 describe("the schema of the data in redis", () => {
   it("is written to a store without one, and accepted afterwards", async () => {
-    expect(await operator.get("cordum:schema")).toBe("1");
+    expect(await operator.get("cordum:schema")).toBe("2");
     await operator.del("cordum:schema");
     const second = await connect();
-    expect(await operator.get("cordum:schema")).toBe("1");
+    expect(await operator.get("cordum:schema")).toBe("2");
     await second.close();
   });
 
-  it.each(["2", "0", "1.5", "next"])(
+  it("1 is migrated: its records are read, and get a checksum with the next write", async () => {
+    await operator.set("cordum:schema", "1");
+    await operator.set("cordum:r:doc/a", '{"text":"old"}\n1 5 1\n{"s":{"text":"newer"}}\n2 5 1');
+    const second = await connect();
+    expect(await operator.get("cordum:schema")).toBe("2");
+    const migrated = new RedisStore(second);
+    const found = await migrated.load(DOCS, "a");
+    expect(found).toMatchObject({ version: 2, value: { text: "newer" } });
+    const puts = [put(DOCS, "a", found, { text: "newest" })];
+    expect(await migrated.commit({ ...change("a"), puts })).toMatchObject({ kind: "committed" });
+    expect(await operator.get("cordum:r:doc/a")).toMatch(/\n3 5 1 #[0-9a-f]+$/);
+    expect(await migrated.load(DOCS, "a")).toMatchObject({ version: 3, value: { text: "newest" } });
+    await second.close();
+  });
+
+  it.each(["3", "0", "1.5", "next"])(
     "`%s` is refused at the start, with the versions and the next step",
     async (schema) => {
       await operator.set("cordum:schema", schema);
       const error = await connect().catch((thrown: unknown) => thrown);
       expect(error).toMatchObject({ code: "STORE_REFUSED" });
       expect(String(error)).toMatch(
-        new RegExp(`127.0.0.1:${server.port}.*schema \`${schema}\`.*uses schema 1: (upgrade|start|restore)`),
+        new RegExp(`127.0.0.1:${server.port}.*schema \`${schema}\`.*uses schema 2: (upgrade|start|restore)`),
       );
       expect(await operator.get("cordum:schema")).toBe(schema);
     },
@@ -80,7 +95,7 @@ describe("the schema of the data in redis", () => {
       acquire: () => locks.acquire({ key: "cordum:l", org: "o", owner: "w", ttlMs: 1_000, waitMs: 0 }),
     };
     for (const [name, write] of Object.entries(writes)) {
-      await operator.set("cordum:schema", "2");
+      await operator.set("cordum:schema", "3");
       const before = await contents();
       // Sent together with the check of the first refusal: only the script itself can refuse these.
       const results = await Promise.allSettled([write(), write()]);
@@ -88,7 +103,7 @@ describe("the schema of the data in redis", () => {
       for (const result of results) {
         expect(result, name).toMatchObject({ status: "rejected", reason: { code: "STORE_UNAVAILABLE" } });
       }
-      await operator.set("cordum:schema", "1");
+      await operator.set("cordum:schema", "2");
       await connection.guard.recheck();
     }
     await locks.close();
@@ -96,7 +111,7 @@ describe("the schema of the data in redis", () => {
 
   it("of a newer process stops every command of a running older one", async () => {
     const noticed = once("redis_schema_differs");
-    await operator.set("cordum:schema", "2");
+    await operator.set("cordum:schema", "3");
     await noticed;
     const blobs = new RedisBlobs(connection.client);
     const calls = [store.load(DOCS, "a"), store.commit(change("a")), store.total("t"), blobs.get("ctx:a")];
@@ -108,7 +123,7 @@ describe("the schema of the data in redis", () => {
 
   it("is checked on every reconnect before any other command", async () => {
     await store.commit(change("a"));
-    await operator.set("cordum:schema", "2");
+    await operator.set("cordum:schema", "3");
     const noticed = once("redis_schema_differs");
     connection.client.stream.destroy();
     // Commands are tried during the whole reconnect.
@@ -183,6 +198,36 @@ describe("a record that cannot be read", () => {
   });
 });
 
+describe("a flipped bit in a record", () => {
+  it("is found by every read, whatever it changed", async () => {
+    const doc = { text: "a text that is long enough for a patch: ".repeat(3), list: [1, "ä"] };
+    await store.commit({ ...change("a"), puts: [put(DOCS, "a", null, doc)] });
+    for (let version = 2; version < 5; version += 1) {
+      const found = await store.load(DOCS, "a");
+      await store.commit({ ...change("a"), puts: [put(DOCS, "a", found, { ...doc, list: [version, "ö"] })] });
+    }
+    // A version that only the server knows.
+    await store.commit({ ...change("b"), puts: [{ ...put(DOCS, "b", null, doc), expect: null }] });
+    for (const id of ["a", "b"]) {
+      const key = `cordum:r:doc/${id}`;
+      const whole = (await operator.getBuffer(key))!;
+      const expected = await store.load(DOCS, id);
+      for (let bit = 0; bit < 8 * whole.length; bit += 1) {
+        const bytes = Buffer.from(whole);
+        bytes[bit >> 3]! ^= 1 << (bit & 7);
+        await operator.set(key, bytes);
+        const found = await store.load(DOCS, id).catch(() => null);
+        // Only a version that the server chose is not covered.
+        if (found !== null) expect([id, bit, found.value]).toEqual(["b", bit, expected?.value]);
+      }
+      await operator.set(key, whole);
+      // The record of another id.
+      await operator.rename(key, "cordum:r:doc/c");
+      await expect(store.load(DOCS, "c")).rejects.toThrow("does not match its checksum");
+    }
+  });
+});
+
 describe("a store that went back in time", () => {
   it("is reported after a reconnect: an older snapshot lacks the last commit of this process", async () => {
     await store.commit(change("a"));
@@ -218,6 +263,41 @@ describe("a store that went back in time", () => {
     expect(await store.commit(change("a"))).toMatchObject({ kind: "committed" });
   });
 
+  it("is not reported when replies of commits and checks arrive together", async () => {
+    const { client, guard } = connection;
+    await store.commit(change("a"));
+    // The first commit is sent again with the source of its script, and its reply has a longer way to the caller.
+    await operator.script("FLUSH");
+    client.stream.once("data", () => client.stream.pause());
+    const calls: Promise<unknown>[] = [store.commit(change("b"))];
+    while ((await operator.exists("cordum:r:doc/b")) === 0);
+    for (let n = 0; n < 5; n += 1) {
+      calls.push(guard.recheck(), store.commit(change(`c-${n}`)));
+      // The server has answered; the socket keeps the replies.
+      while ((await operator.exists(`cordum:r:doc/c-${n}`)) === 0);
+    }
+    client.stream.resume();
+    await Promise.all(calls);
+    expect(wentBack).toEqual([]);
+  });
+
+  it("is reported once, although many commands are under way", async () => {
+    for (let n = 0; n < 5; n += 1) await store.commit(change(`a-${n}`));
+    const { client, guard } = connection;
+    client.stream.pause();
+    await operator.flushall();
+    await operator.set("cordum:schema", "2");
+    const calls = [guard.recheck(), guard.recheck(), store.commit(change("b"))];
+    await new Promise<void>((resolve) => setImmediate(resolve));
+    calls.push(store.commit(change("c")));
+    client.stream.resume();
+    await Promise.all(calls);
+    expect(wentBack).toHaveLength(1);
+    await guard.recheck();
+    await store.commit(change("d"));
+    expect(wentBack).toHaveLength(1);
+  });
+
   it("is not reported after a restart that kept everything", async () => {
     for (let n = 0; n < 3; n += 1) await store.commit(change(`a-${n}`));
     await operator.save();
@@ -240,6 +320,7 @@ async function contents(): Promise<Readonly<Record<string, unknown>>> {
 
 interface Doc {
   readonly text: string;
+  readonly list?: readonly unknown[];
 }
 
 const DOCS: Table<Doc> = {

@@ -133,6 +133,21 @@ function dueCases(test: StoreCase): void {
     expect(await kit.due(T0 + 31)).toEqual(["c"]);
   });
 
+  test("returns due records from a time on, and leaves those before it to other calls", async (kit) => {
+    await kit.create({ old: due(T0 - 20), a: due(T0), b: due(T0 + 10), c: due(T0 + 20) });
+    const claim = (fromMs: number, limit = 10) =>
+      kit
+        .run(kit.store.due({ nowMs: T0, fromMs, untilMs: T0 + 20, leaseMs: 1_000, limit }))
+        .then((found) => found.map(({ id }) => id));
+    expect(await claim(T0, 1)).toEqual(["a"]);
+    expect(await claim(T0, 1)).toEqual(["b"]);
+    await kit.set("d", due(T0 + 5));
+    await kit.set("a", { ...due(T0), dueMs: T0 + 2 });
+    expect(await claim(T0 + 1)).toEqual(["a", "d", "c"]);
+    expect(await claim(T0)).toEqual([]);
+    expect(await kit.due(T0 + 20, 10, T0)).toEqual(["old"]);
+  });
+
   test("returns all due records in small batches, also many of one millisecond", async (kit) => {
     const ids = names("d", 2_000);
     await kit.create(Object.fromEntries(ids.map((id, n) => [id, due(T0 + Math.floor(n / 500))])));

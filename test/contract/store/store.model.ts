@@ -77,7 +77,7 @@ export class StoreModel {
   due(query: DueQuery): Due[] {
     const waiting = [...this.#records.values()].flatMap((kept) => {
       const { dueMs } = placementOf(kept.value);
-      return dueMs !== null && dueMs <= query.untilMs ? [{ ...kept, dueMs }] : [];
+      return dueMs !== null && dueMs <= query.untilMs && dueMs >= (query.fromMs ?? 0) ? [{ ...kept, dueMs }] : [];
     });
     const free = waiting
       .sort((a, b) => a.dueMs - b.dueMs)

@@ -109,7 +109,15 @@ const step = fc.oneof(
     weight: 2,
     arbitrary: fc.record({ kind: fc.constant("take" as const), table: fc.nat(1), queue: fc.nat(1), ...claimParts }),
   },
-  { weight: 2, arbitrary: fc.record({ kind: fc.constant("due" as const), ahead: fc.nat(30), ...claimParts }) },
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      kind: fc.constant("due" as const),
+      ahead: fc.nat(30),
+      behind: fc.option(fc.integer({ min: -20, max: 10 })),
+      ...claimParts,
+    }),
+  },
   {
     weight: 1,
     arbitrary: fc.record({
@@ -143,7 +151,8 @@ async function callByCall(kit: StoreKit, steps: readonly Step[]): Promise<void> 
       }
       case "due": {
         nowMs += one.passMs;
-        const query = { nowMs, untilMs: nowMs + one.ahead, leaseMs: one.leaseMs, limit: one.limit };
+        const from = one.behind === null ? {} : { fromMs: nowMs - one.behind };
+        const query = { nowMs, ...from, untilMs: nowMs + one.ahead, leaseMs: one.leaseMs, limit: one.limit };
         expect(await kit.run(kit.store.due(query))).toEqual(model.due(query));
         break;
       }

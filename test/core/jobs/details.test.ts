@@ -102,4 +102,17 @@ test("optional result fields are cut to their limits", () => {
   expect(details?.errorCode?.length).toBe(256);
   expect(details?.artifactPtrs?.length).toBe(64);
   expect(details?.artifactPtrs?.[0]?.length).toBe(1_024);
+  const internal = ["redis://cordum:payload:default/job/j/0", "s3://b/a"];
+  expect(resultDetailsOf({ ...base, artifactPtrs: internal })).toEqual({ artifactPtrs: ["s3://b/a"] });
+});
+
+test("pointers to payloads of the control plane are not shown as artifacts", () => {
+  const own = "redis://127.0.0.1/cordum:payload:acme/job/j/0";
+  const result = {
+    jobId: "j",
+    workerId: "w",
+    status: "succeeded",
+    artifactPtrs: [own, "res:j/a", "s3://b/c"],
+  } as const;
+  expect(resultDetailsOf(result)).toEqual({ artifactPtrs: ["res:j/a", "s3://b/c"] });
 });

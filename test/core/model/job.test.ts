@@ -42,6 +42,7 @@ const WHOLE: Required<Job> = {
   failures: 1,
   step: { runId: "r", stepId: "s", kind: "worker" },
   details: { memoryId: "m" },
+  idempotencyKey: "k",
   resultDetails: { executionMs: 1 },
   arms: { R1: { arm: "treatment", stage: 0, untilMs: 9 } },
   measures: { R1: NO_MEASURE },

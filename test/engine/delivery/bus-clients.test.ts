@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { DEAD_LETTERS } from "../../../src/core/model/dead-letter.ts";
 import type { Engine } from "../../../src/engine/engine.ts";
 import type { JobRequest, JobResult, Packet, PacketBody, SystemAlert } from "../../../src/protocol/packet.ts";
-import { ALERT, CANCEL, DLQ, HANDSHAKE, SUBMIT } from "../../../src/protocol/subjects.ts";
+import { ALERT, CANCEL, DLQ, HANDSHAKE, HEARTBEAT, RESULT, SUBMIT } from "../../../src/protocol/subjects.ts";
 import { Harness } from "../harness.ts";
 
 const packetOf = (body: PacketBody, senderId = "client"): Packet => ({
@@ -166,6 +166,62 @@ describe("a worker that supports other protocol versions only", () => {
     await harness.pass(60_000);
     expect(received).toContain("worker.old.jobs");
     expect(alerts.length).toBe(1);
+  });
+
+  test.each([
+    ["handshake", { kind: "handshake", componentId: "old", role: "worker", readyTopics: ["t"] }],
+    ["heartbeat", { kind: "heartbeat", workerId: "old", topics: ["t"], maxParallelJobs: 1 }],
+  ] as const)("is known by the version of its %s alone, and stays known while it sends heartbeats", async (_, body) => {
+    const { harness, engine, submit } = await setUp();
+    const alerts: SystemAlert[] = [];
+    const received: string[] = [];
+    await harness.run(
+      engine.world.bus.subscribe(ALERT, ({ body: alert }) => {
+        if (alert.kind === "alert") alerts.push(alert);
+      }),
+    );
+    await harness.run(engine.world.bus.serve("job.t", () => received.push("job.t")));
+    const beat = { kind: "heartbeat", workerId: "old" } as const;
+    engine.world.bus.broadcast(HANDSHAKE, { ...packetOf(body, "old"), otherVersion: 2 });
+    await harness.pass(100);
+    await submit({ jobId: "a" });
+    for (let at = 0; at < 8; at++) {
+      engine.world.bus.broadcast(HEARTBEAT, { ...packetOf(beat, "old"), otherVersion: 2 });
+      await harness.pass(10_000);
+    }
+    expect(received).toEqual([]);
+    expect(alerts).toMatchObject([{ component: "old", message: expect.stringContaining("versions 2;") }]);
+    // Updated: it sends packets of version 1.
+    engine.world.bus.broadcast(HEARTBEAT, packetOf(beat, "old"));
+    await harness.pass(60_000);
+    expect(received).toContain("job.t");
+  });
+
+  test("gets jobs if its handshake declares this version beside the one it sends", async () => {
+    const { harness, engine, submit } = await setUp();
+    const received: string[] = [];
+    await harness.run(engine.world.bus.serve("job.t", () => received.push("job.t")));
+    const body = { kind: "handshake", componentId: "both", role: "worker", readyTopics: ["t"] } as const;
+    const packet = packetOf({ ...body, supportedVersions: [1, 2] }, "both");
+    engine.world.bus.broadcast(HANDSHAKE, { ...packet, otherVersion: 2 });
+    await harness.pass(100);
+    await submit({ jobId: "a" });
+    expect(received).toEqual(["job.t"]);
+  });
+
+  test("sends a result that ends the job with the reason, and the work is not repeated", async () => {
+    const { harness, engine, failures, submit } = await setUp();
+    let executions = 0;
+    await harness.run(engine.world.bus.serve("job.t", () => executions++));
+    await submit({ jobId: "a" });
+    const result = { kind: "job_result", jobId: "a", workerId: "old", status: "succeeded" } as const;
+    const packet = { ...packetOf(result, "old"), otherVersion: 2 };
+    await harness.run(engine.world.bus.publish({ id: "r", subject: RESULT, packet }));
+    await harness.pass(60_000);
+    const error = { name: "ResultRefused", message: expect.stringContaining("protocol version 2") };
+    expect(await harness.job("a")).toMatchObject({ state: "FAILED", error });
+    expect(executions).toBe(1);
+    expect(failures).toMatchObject([{ jobId: "a", status: "failed" }]);
   });
 
   test("does not keep jobs from other workers with a subject of their own", async () => {

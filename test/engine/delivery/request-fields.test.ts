@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
+import { openWorkPacket } from "../../../src/engine/packets.ts";
 import { jobDetail } from "../../../src/gateway/views/job-views.ts";
-import type { Packet, PacketBody } from "../../../src/protocol/packet.ts";
-import { RESULT, SUBMIT } from "../../../src/protocol/subjects.ts";
+import type { JobProgress, Packet, PacketBody } from "../../../src/protocol/packet.ts";
+import { PROGRESS, RESULT, SUBMIT } from "../../../src/protocol/subjects.ts";
 import type { WorkItem } from "../../../src/worker/worker.ts";
 import { Harness } from "../harness.ts";
 
@@ -25,10 +26,12 @@ test("a request's optional fields reach the worker, and a result's optional fiel
   const { bus } = engine.world;
   const received: PacketBody[] = [];
   await harness.run(bus.serve("job.t", ({ body }) => received.push(body)));
-  const request = { kind: "job_request", jobId: "j", topic: "t", input: 1, ...DETAILS } as const;
+  const claims = { principalId: "bob", meta: { actorId: "ann", idempotencyKey: "once" } };
+  const request = { kind: "job_request", jobId: "j", topic: "t", input: 1, ...claims, ...DETAILS } as const;
   await harness.run(bus.publish({ id: "m1", subject: SUBMIT, packet: packetOf(request) }));
   await harness.pass(100);
-  expect(received).toMatchObject([{ jobId: "j", ...DETAILS }]);
+  expect(received).toMatchObject([{ jobId: "j", principalId: "bob", ...DETAILS }]);
+  expect(openWorkPacket("c1", await harness.job("j"), "key").body).toMatchObject({ ...claims, ...DETAILS });
   const { createdMs, deadlineMs } = await harness.job("j");
   expect(deadlineMs - createdMs).toBe(5_000);
   const result = {
@@ -45,6 +48,9 @@ test("a request's optional fields reach the worker, and a result's optional fiel
   await harness.pass(100);
   expect(jobDetail(await harness.job("j"), 1, null)).toMatchObject({
     state: "SUCCEEDED",
+    actor_id: "ann",
+    principal_id: "bob",
+    idempotency_key: "once",
     adapter_id: "gpt",
     env: { LOCALE: "de" },
     parent_job_id: "p",
@@ -59,6 +65,28 @@ test("a request's optional fields reach the worker, and a result's optional fiel
     error_code_enum: "1234",
     artifact_ptrs: ["s3://bucket/a"],
   });
+});
+
+test("the optional fields of a progress report are shown on the job, and later reports keep what they omit", async () => {
+  const harness = new Harness();
+  const { engine } = await harness.control("c1");
+  const { bus } = engine.world;
+  await harness.run(bus.serve("job.t", () => undefined));
+  await harness.admit(engine, { topic: "t", jobId: "j" });
+  await harness.pass(100);
+  const report = async (fields: Partial<JobProgress>) => {
+    bus.broadcast(PROGRESS, packetOf({ kind: "job_progress", jobId: "j", ...fields }));
+    await harness.pass(2_000);
+    return jobDetail(await harness.job("j"), 1, null).progress;
+  };
+  const internal = "redis://cordum:payload:default/job/j/0";
+  const fields = { stepId: "s1", status: "running", resultPtr: "redis://res:j/part" } as const;
+  const shown = { step_id: "s1", status: "RUNNING", result_ptr: "redis://res:j/part", artifact_ptrs: ["s3://b/a"] };
+  expect(await report({ ...fields, artifactPtrs: ["s3://b/a", internal] })).toMatchObject(shown);
+  expect(await report({ percent: 50 })).toMatchObject({ percent: 50, ...shown });
+  const last = await report({ stepId: "x".repeat(5_000), message: "more" });
+  expect(last).toMatchObject({ percent: 50, message: "more", step_id: "x".repeat(256) });
+  expect(last).not.toHaveProperty("status");
 });
 
 test("a worker of the SDK gets the optional fields, and a job without any has none", async () => {

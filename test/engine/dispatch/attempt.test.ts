@@ -103,18 +103,25 @@ describe("isolation of jobs", () => {
       return { harness, engine, job: await harness.job("j1"), handled };
     }
 
-    test.each(["redis://res:j1", "redis://res/j1", "res:j1", "res/j1", "res:j1/attempt-1"])(
-      "%s is copied",
-      async (ptr) => {
-        const key = ptr.replace("redis://", "");
-        const { harness, job } = await resultAt(ptr, { [key]: '{"done":1}' });
-        expect(job).toMatchObject({ state: "SUCCEEDED", output: { kind: "pointer", bytes: 10 } });
-        const { output } = job;
-        const stored = output?.kind === "pointer" ? output.ptr : "";
-        expect(stored).toMatch(/^cordum:payload:default\/job\/j1\/[0-9a-f]{64}$/);
-        expect(new TextDecoder().decode(harness.sim.net.blobs.get(stored)?.bytes)).toBe('{"done":1}');
-      },
-    );
+    test.each([
+      "redis://res:j1",
+      "redis://res/j1",
+      "res:j1",
+      "res/j1",
+      "res:j1/attempt-1",
+      // Pointers are opaque: workers choose the names.
+      "redis://results/j1",
+      "redis://my-app.out:j1/output.json",
+      "redis://artifacts/j1/2/a.bin",
+    ])("%s is copied", async (ptr) => {
+      const key = ptr.replace("redis://", "");
+      const { harness, job } = await resultAt(ptr, { [key]: '{"done":1}' });
+      expect(job).toMatchObject({ state: "SUCCEEDED", output: { kind: "pointer", bytes: 10 } });
+      const { output } = job;
+      const stored = output?.kind === "pointer" ? output.ptr : "";
+      expect(stored).toMatch(/^cordum:payload:default\/job\/j1\/[0-9a-f]{64}$/);
+      expect(new TextDecoder().decode(harness.sim.net.blobs.get(stored)?.bytes)).toBe('{"done":1}');
+    });
 
     test.each([
       ["of another job", "redis://res:j2"],
@@ -122,6 +129,10 @@ describe("isolation of jobs", () => {
       ["of another job behind its own", "redis://res:j1/../res:j2"],
       ["that is internal", "cordum:payload:default/job/j2/0000"],
       ["that extends its id", "redis://res:j1.x"],
+      ["of another job that ends like its id", "redis://results/j2:j1"],
+      ["of another job with its id behind it", "redis://results/j2/j1"],
+      ["of another application", "redis://session:j2"],
+      ["that names no job", "redis://j1"],
     ])("%s is refused, and the work is not repeated", async (_, ptr) => {
       const key = ptr.replace("redis://", "");
       const { job, handled } = await resultAt(ptr, { [key]: '"other"' });

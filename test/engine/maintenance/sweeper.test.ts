@@ -139,9 +139,10 @@ test("many records past their retention do not delay leases and deadlines", asyn
   const engine = harness.engine("c1");
   const nowMs = engine.world.clock.now();
   const reservation = { jobId: "j", traceId: "t", fingerprint: "f", dueMs: nowMs - 60_000 };
-  const puts = Array.from({ length: 5_000 }, (_, n) => put(RESERVATIONS, `r${n}`, null, reservation));
+  // More than the queue of removals holds.
+  const puts = Array.from({ length: 50_000 }, (_, n) => put(RESERVATIONS, `r${n}`, null, reservation));
   harness.sim.net.store.commit({ org: "o", atMs: 0, puts, guards: [], sends: [], watch: [] });
-  parkMany(harness, 10, () => nowMs);
+  parkMany(harness, 10, (index) => nowMs + 200 * index);
   // Removals hang: they must not use up the places of timers.
   const commit: typeof engine.world.store.commit = (change) =>
     change.puts.some(({ table }) => table === RESERVATIONS.name)
@@ -151,6 +152,40 @@ test("many records past their retention do not delay leases and deadlines", asyn
     composeEngine({ ...engine, world: { ...engine.world, store: around(engine.world.store, { commit }) } }),
   );
   sweeper.start();
+  for (let index = 0; index < 10; index++) {
+    await harness.pass(index === 0 ? 1_000 : 200);
+    expect(harness.sim.net.store.counts(PARKED_GROUP, 9).get("unclassified") ?? 0).toBeLessThan(10 - index);
+  }
+  expect(sweeper.duties().flatMap((duty) => duty.late ?? [])).toEqual([]);
+});
+
+test("removes all records past their retention, and fires old timers among them", async () => {
+  const harness = new Harness();
+  const engine = harness.engine("c1");
+  const nowMs = engine.world.clock.now();
+  const reservation = { jobId: "j", traceId: "t", fingerprint: "f" };
+  const puts = Array.from({ length: 30_000 }, (_, n) =>
+    put(RESERVATIONS, `r${n}`, null, { ...reservation, dueMs: nowMs - 90_000 + 2 * n }),
+  );
+  harness.sim.net.store.commit({ org: "o", atMs: 0, puts, guards: [], sends: [], watch: [] });
+  parkMany(harness, 100, (index) => nowMs - 80_000 + 300 * index);
+  const sweeper = new Sweeper(engine);
+  sweeper.start();
+  const { store } = harness.sim.net;
+  const left = () => puts.filter(({ id }) => store.load(RESERVATIONS, id) !== null).length;
+  for (let second = 0; second < 120 && left() > 0; second++) await harness.pass(1_000);
+  expect([left(), store.counts(PARKED_GROUP, 9).size]).toEqual([0, 0]);
+}, 120_000);
+
+test("fires what was claimed although the claim of older records fails", async () => {
+  const harness = new Harness();
+  const engine = harness.engine("c1");
+  parkMany(harness, 10, () => engine.world.clock.now());
+  const due: typeof engine.world.store.due = (query) =>
+    query.fromMs === undefined ? Promise.reject(new Error("unavailable")) : engine.world.store.due(query);
+  new Sweeper(
+    composeEngine({ ...engine, world: { ...engine.world, store: around(engine.world.store, { due }) } }),
+  ).start();
   await harness.pass(2_000);
   expect(harness.sim.net.store.counts(PARKED_GROUP, 9).size).toBe(0);
 });

@@ -92,7 +92,7 @@ describe("approvals", () => {
     const id = (await submit({ idempotency_key: "k" })).job_id;
     expect((await gateway.call("POST", `${APPROVALS}/${id}/reject`)).json()).toMatchObject({ code: "invalid_request" });
     const refused = await gateway.call("POST", `${APPROVALS}/${id}/reject`, { body: { reason: "too much" } });
-    expect(refused.json()).toEqual({ job_id: id, state: "DENIED" });
+    expect(refused.json()).toEqual({ job_id: id, id, state: "DENIED" });
     const body = { topic: "demo.approve", input: { usd: 1 }, idempotency_key: "k" };
     const again = await gateway.call("POST", JOBS, { body });
     expect(again.json()).toMatchObject({ status: 403, code: "denied", job_id: id, detail: "too much" });

@@ -77,7 +77,7 @@ describe("cancel", () => {
     gateway = await openTestGateway();
     const id = await submit();
     const cancelled = await post(`/jobs/${id}/cancel`, { reason: "not needed" });
-    expect(cancelled.json()).toEqual({ job_id: id, state: "CANCELLED" });
+    expect(cancelled.json()).toEqual({ job_id: id, id, state: "CANCELLED" });
     const job = await get(`/jobs/${id}`);
     expect(job).toMatchObject({ state: "CANCELLED", waits_for: null, error: { message: "not needed" } });
     expect((job.history as Payload[]).at(-1)).toMatchObject({ event: "cancelled", who: "local" });

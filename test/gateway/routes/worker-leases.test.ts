@@ -10,7 +10,7 @@ import { WORKER_ROUTES } from "../../../src/gateway/routes/worker-leases.ts";
 import type { Blobs } from "../../../src/ports/blobs.ts";
 import type { WorkItem } from "../../../src/worker/item.ts";
 import { http, worker } from "../../../src/worlds/worker-sdk.ts";
-import { openTestGateway, type TestGateway } from "../test-gateway.ts";
+import { openTestGateway, STARTUP_TOKEN, type TestGateway } from "../test-gateway.ts";
 
 const NEVER = new AbortController().signal;
 let gateway: TestGateway;
@@ -145,7 +145,13 @@ describe("an input in the blob store", () => {
 describe("`worker` over `http`", () => {
   const start = async (handle: (item: WorkItem) => Promise<unknown>) => {
     const url = await gateway.server.listen("127.0.0.1", 0);
-    return worker({ id: "sdk", topics: ["demo.far"], concurrency: 4, handle, transport: http({ url, waitMs: 5_000 }) });
+    return worker({
+      id: "sdk",
+      topics: ["demo.far"],
+      concurrency: 4,
+      handle,
+      transport: http({ url, apiKey: STARTUP_TOKEN, waitMs: 5_000 }),
+    });
   };
 
   test("runs jobs, follows the retry intent of a handler, and is listed", async () => {

@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
+import { Redis } from "ioredis";
 import { nats as overNats } from "../../../src/worlds/worker-sdk.ts";
 import { freePort } from "../../servers/ports.ts";
 import type { RunningServer } from "../../servers/server.ts";
@@ -25,6 +26,8 @@ export async function clusterTarget(program: Program): Promise<Target> {
     await member(program, nats, redis, join(folder, "control-2"), "control", await freePort()),
   ];
   const members = [gateway, ...controls];
+  const operator = new Redis(redis.url, { enableOfflineQueue: true });
+  operator.on("error", () => undefined);
   const entry = await TcpProxy.to(port);
 
   const faults: Target["faults"] = {
@@ -68,6 +71,28 @@ export async function clusterTarget(program: Program): Promise<Target> {
       const { name, service } = random.pick(members);
       return `${name} ${await stepClock(service, random)}`;
     },
+    /** In the record of a job that has ended: nothing writes it any more, so the bit can be restored. */
+    async bit_flip(random, load, history) {
+      await load.pause();
+      await load.probe(history.jobs.slice(0, 20));
+      const ended = history.jobs.filter((id) => !history.open.includes(id));
+      const id = ended.length === 0 ? null : random.pick(ended);
+      const key = `cordum:r:job/${id}`;
+      const before = id === null ? null : await load.view(id);
+      const bytes = await operator.strlen(key);
+      if (id === null || before === null || bytes === 0) {
+        load.resume();
+        return "no job has ended";
+      }
+      const bit = random.below(8 * bytes);
+      const flip = async () => operator.setbit(key, bit, (await operator.getbit(key, bit)) === 0 ? 1 : 0);
+      await flip();
+      const after = await load.view(id);
+      if (after !== null && after !== before) history.undetected(`bit ${bit} of ${key}: ${before} became ${after}`);
+      await flip();
+      load.resume();
+      return `bit ${bit} of ${key}, ${after === null ? "read refused" : "same answer"}`;
+    },
   };
   const onDisk: Target["faults"] = {
     /** Redis exits when it cannot append to its log. */
@@ -98,6 +123,7 @@ export async function clusterTarget(program: Program): Promise<Target> {
     },
     async stop() {
       await Promise.all(members.map(({ service }) => service.end("SIGKILL")));
+      operator.disconnect();
       await Promise.all([entry, ...members.flatMap(({ proxies }) => proxies)].map((proxy) => proxy.close()));
       await Promise.all([nats.stop(), redis.stop()]);
       disk.remove();

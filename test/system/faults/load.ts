@@ -79,6 +79,12 @@ export class Load {
     return failed;
   }
 
+  /** The answer to a read while the load is paused; null if it was refused. */
+  async view(id: string): Promise<string | null> {
+    const answer = await this.#call(`/jobs/${id}`, {}).catch(() => null);
+    return answer === null || answer.status >= 500 ? null : JSON.stringify(answer);
+  }
+
   async #submitAll(name: string): Promise<void> {
     for (let count = 0; !this.#isStopped; count++) {
       const key = `${name}-${count}`;

@@ -26,12 +26,13 @@ export interface Target {
 export type Fault = (random: SeededRandom, load: Load, history: History) => Promise<string>;
 
 /**
- * Sets the clock of a process that runs, or of one that is killed before and starts with it: up to 20 hours, forwards and
- * back. That is below the deadline of a job, because the time between two processes counts as passed (decision 26).
+ * Sets the clock of a process that runs by up to 25 hours, or of one that is killed before and starts with it by up to 20, forwards
+ * and back. The latter is below the deadline of a job, because the time between two processes counts as passed (decision 26).
  */
 export async function stepClock(service: Service, random: SeededRandom): Promise<string> {
-  const stepMs = Math.round(random.logarithmic(1_000, 20 * 3_600_000)) * random.pick([1, -1]);
   const isKilled = random.chance(0.5);
+  const hours = isKilled ? 20 : 25;
+  const stepMs = Math.round(random.logarithmic(1_000, hours * 3_600_000)) * random.pick([1, -1]);
   if (isKilled) {
     await service.end("SIGKILL");
     await service.start(stepMs);

@@ -44,6 +44,9 @@ const packet = (senderId: string, payload: object): Uint8Array =>
     ...payload,
   });
 
+const packetOfVersion = (protocolVersion: number, senderId: string, payload: object): Uint8Array =>
+  wireEncode({ ...wireDecode(packet(senderId, payload)), protocolVersion });
+
 const keyOf = (pointer: unknown): string => String(pointer).replace(/^redis:\/\//, "");
 
 /** Answers one job after the other; returns the requests it executed. */
@@ -106,6 +109,79 @@ test("the example client's jobs run on the example worker, each once, with and w
   }
   expect(executed.map(({ jobId }) => jobId).sort()).toEqual([...ids].sort());
   expect(executed[0]).toMatchObject({ topic: "job.echo", env, adapterId: "echo", tenantId: "default" });
+});
+
+test("a silent worker gets packets without extensions beside workers that ask for them", async () => {
+  // Its id is no subject token, so its jobs are sent to the queue group.
+  const capabilities = { direct: true, inline: true };
+  const handshake = { componentId: "sdk.1", role: 3, supportedVersions: [1], readyTopics: ["job.mixed"], capabilities };
+  bus.publish("sys.handshake", packet("sdk.1", { handshake }));
+  await bus.flush();
+  const executed = exampleWorker("job.mixed");
+  const sent: Uint8Array[] = [];
+  bus.subscribe("job.mixed", { callback: (_, message) => void sent.push(message.data) });
+  const result = reported("sys.job.result", "mixed-1");
+  await submit("mixed-1", { topic: "job.mixed" }, { n: 1 });
+  expect(await result).toMatchObject({ status: 5 });
+  expect(JSON.parse((await redis.get("res/mixed-1")) ?? "")).toEqual({ echoed: { n: 1 } });
+  expect(executed).toMatchObject([{ jobId: "mixed-1", topic: "job.mixed", contextPtr: expect.any(String) }]);
+  // The library drops fields that it does not know.
+  expect(sent.map((bytes) => Buffer.from(bytes))).toEqual(
+    sent.map((bytes) => Buffer.from(wireEncode(wireDecode(bytes)))),
+  );
+});
+
+test("pointers with names of the client's and the worker's own are accepted; a result of another type is refused", async () => {
+  const taken = (topic: string) =>
+    new Promise<WirePacket>((resolve) => {
+      bus.subscribe(topic, {
+        queue: topic,
+        callback: (_, message) => resolve(wireDecode(message.data).jobRequest as WirePacket),
+      });
+    });
+  const request = taken("job.own");
+  await redis.set("my-app/own-1/input.json", JSON.stringify({ n: 2 }));
+  const own = { jobId: "own-1", topic: "job.own", contextPtr: "redis://my-app/own-1/input.json" };
+  bus.publish("sys.job.submit", packet("client-1", { jobRequest: own }));
+  const key = keyOf((await request).contextPtr);
+  expect(JSON.parse((await redis.get(key)) ?? "")).toEqual({ n: 2 });
+  await redis.rpush("my-app/own-1/output", "a list");
+  const failed = reported("sys.job.dlq", "own-1");
+  const jobResult = { jobId: "own-1", status: 5, workerId: "w", resultPtr: "redis://my-app/own-1/output" };
+  bus.publish("sys.job.result", packet("w", { jobResult }));
+  expect(await failed).toMatchObject({ status: 6, errorMessage: expect.stringContaining("is not a string") });
+});
+
+test("a worker of another protocol version gets no job, and its results are refused with the reason", async () => {
+  const received: string[] = [];
+  bus.subscribe("job.later", { queue: "job.later", callback: () => void received.push("job.later") });
+  const alert = new Promise<WirePacket>((resolve) => {
+    bus.subscribe("sys.alert", {
+      callback: (_, message) => {
+        const { alert } = wireDecode(message.data) as { alert?: WirePacket };
+        if (alert?.code === "VERSION_MISMATCH") resolve(alert);
+      },
+    });
+  });
+  const handshake = { componentId: "later-1", role: 3, readyTopics: ["job.later"] };
+  bus.publish("sys.handshake", packetOfVersion(2, "later-1", { handshake }));
+  expect(await alert).toMatchObject({ component: "later-1", errorCodeEnum: 100 });
+  await submit("later-1", { topic: "job.later" });
+
+  // It took a job of another topic before its handshake.
+  const taken = new Promise<WirePacket>((resolve) => {
+    bus.subscribe("job.taken", {
+      queue: "job.taken",
+      callback: (_, message) => resolve(wireDecode(message.data).jobRequest as WirePacket),
+    });
+  });
+  const failed = reported("sys.job.dlq", "taken-1");
+  await submit("taken-1", { topic: "job.taken" });
+  await taken;
+  const jobResult = { jobId: "taken-1", status: 5, workerId: "later-1" };
+  bus.publish("sys.job.result", packetOfVersion(2, "later-1", { jobResult }));
+  expect(await failed).toMatchObject({ status: 6, errorMessage: expect.stringContaining("protocol version 2") });
+  expect(received).toEqual([]);
 });
 
 test("the example client learns that its submission was refused, and cancels a job", async () => {

@@ -1,4 +1,5 @@
 import { script } from "../script.ts";
+import { LAST_LINE_MAX, SUM } from "./records.ts";
 
 /**
  * Applies a batch of changes, each atomically.
@@ -44,9 +45,9 @@ local function version(rid, isNew)
   local v = versions[rid]
   if v then return v end
   local text
-  if isNew then text = redis.pcall('GET', RECORD .. rid) else text = redis.pcall('GETRANGE', RECORD .. rid, '-64', '-1') end
+  if isNew then text = redis.pcall('GET', RECORD .. rid) else text = redis.pcall('GETRANGE', RECORD .. rid, '-${LAST_LINE_MAX}', '-1') end
   if not text or text == '' and not isNew then v = '0'
-  else v = type(text) == 'string' and string.match(string.sub(text, -64), '\\n(%d+) %S+ %S+$') or '!' end
+  else v = type(text) == 'string' and string.match(string.sub(text, -${LAST_LINE_MAX}), '\\n(%d+) %S+ %S+${SUM}$') or '!' end
   versions[rid] = v
   return v
 end
@@ -122,7 +123,7 @@ local function apply(i, stop)
         next, value = '0', false
       elseif next == '' then
         next = version(rid) + 1 .. ''
-        value = string.gsub(value, '%?( %S+ %S+)$', next .. '%1')
+        value = string.gsub(value, '%?( %S+ %S+ #%x+)$', next .. '%1')
       end
       versions[rid], records[rid], appends[rid] = next, value, nil
       if due ~= '=' then dues[rid] = due end

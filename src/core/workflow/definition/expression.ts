@@ -8,7 +8,7 @@
  */
 import type { Environment, ParseResult } from "@marcbachmann/cel-js";
 import type { StepBudget } from "../../expression/budget.ts";
-import { DocumentSize, faultOf, Language } from "../../expression/language.ts";
+import { DocumentSize, faultOf, Language, WORKFLOW_DOCUMENT_LIMITS } from "../../expression/language.ts";
 import { Meter } from "../../expression/meter.ts";
 import { OutputBudget, toJson } from "./json-value.ts";
 import type { Evaluated, Expression, Scope } from "./plan.ts";
@@ -33,7 +33,7 @@ export type ExpressionResult =
 /** Compiles the expressions of one workflow. Not reentrant. */
 export class Expressions {
   readonly #meter = new Meter("the expression", COST_MAX);
-  readonly size = new DocumentSize();
+  readonly size = new DocumentSize(WORKFLOW_DOCUMENT_LIMITS);
   readonly #known = new Map<string, ExpressionResult>();
   #ofRun: Language | null = null;
   #ofItem: Language | null = null;

@@ -28,8 +28,8 @@ export interface Graph {
 
 /** `known`: all declared ids, including steps that could not be read. */
 export function graphOf(drafts: readonly StepDraft[], known: readonly string[], problems: Problems): Graph {
-  const links = drafts.flatMap((draft) => linksOf(draft, known, problems));
-  const nodes = new Map(drafts.map((draft) => [draft.id, nodeOf(draft, links, drafts)]));
+  const links = linksByNode(drafts, known, problems);
+  const nodes = new Map(drafts.map((draft) => [draft.id, nodeOf(draft, links.get(draft.id) ?? [], drafts)]));
   const order = orderOf(nodes);
   if (order.length < nodes.size) reportCycles(nodes, new Set(order), problems);
   return { nodes, order, ancestors: ancestorsOf(nodes, order) };
@@ -39,26 +39,33 @@ interface FromLink extends Link {
   readonly from: string;
 }
 
-function linksOf(draft: StepDraft, known: readonly string[], problems: Problems): readonly FromLink[] {
-  return draft.links.flatMap((link) => {
-    if (known.includes(link.to)) return [{ ...link, from: draft.id }];
-    problems.add(link.path, `unknown step \`${link.to}\`${suggestion(link.to, known)}`);
-    return [];
-  });
+/** By the step whose dependencies they determine, so that each link is visited once. */
+function linksByNode(
+  drafts: readonly StepDraft[],
+  known: readonly string[],
+  problems: Problems,
+): ReadonlyMap<string, readonly FromLink[]> {
+  const names = new Set(known);
+  const links = new Map<string, FromLink[]>(known.map((id) => [id, []]));
+  for (const { id: from, links: own } of drafts) {
+    for (const link of own) {
+      if (names.has(link.to)) links.get(link.kind === "depends_on" ? from : link.to)?.push({ ...link, from });
+      else problems.add(link.path, `unknown step \`${link.to}\`${suggestion(link.to, known)}`);
+    }
+  }
+  return links;
 }
 
 function nodeOf(draft: StepDraft, links: readonly FromLink[], drafts: readonly StepDraft[]): Node {
-  const { id } = draft;
   const before = new Set<string>();
   const arms = new Map<string, string[]>();
   const handles: string[] = [];
   let branchOf: string | null = null;
   for (const { from, kind, to, arm } of links) {
     if (kind === "depends_on") {
-      if (from === id) before.add(to);
+      before.add(to);
       continue;
     }
-    if (to !== id) continue;
     before.add(from);
     if (kind === "branch") branchOf ??= from;
     if (kind === "on_error") handles.push(from);

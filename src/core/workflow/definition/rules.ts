@@ -86,6 +86,7 @@ function checkReads(
     else if (step === id) problems.add(path, `reads \`steps.${step}\`, which is this step`);
     else problems.add(path, `reads \`steps.${step}\`, which does not precede this step; add it to \`depends_on\``);
   }
+  if (reads.contextNames.size === 0) return;
   const names = [...before].flatMap((step) => nodes.get(step)?.draft.rest.outputPath?.[0] ?? []);
   for (const name of reads.contextNames) {
     if (name === null || names.includes(name)) continue;

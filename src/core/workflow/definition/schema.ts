@@ -7,7 +7,7 @@
  */
 import type { StepBudget } from "../../expression/budget.ts";
 import { DocumentSize } from "../../expression/language.ts";
-import { PATTERN_STATES_MAX, statesAtMost } from "../../expression/patterns.ts";
+import { costOf } from "../../expression/patterns.ts";
 import { suggestion } from "../../model/suggestion.ts";
 import { got, isObject, type Path, type Problems } from "./fields.ts";
 import type { Schema } from "./plan.ts";
@@ -123,9 +123,9 @@ class Compiler {
     const ofValue = Object.hasOwn(VALUE_KEYWORDS, keyword) ? VALUE_KEYWORDS[keyword] : undefined;
     if (ofValue !== undefined) {
       if (keyword === "pattern" && typeof operand === "string") {
-        this.#size.states += Math.min(statesAtMost(operand), PATTERN_STATES_MAX);
         const full = this.#size.problem;
         if (full !== null) return this.#problem(path, full);
+        this.#size.states += costOf(operand);
       }
       const made = ofValue(operand);
       return typeof made === "string" ? this.#problem(path, made) : made;
