@@ -75,4 +75,4 @@ test("every command has a transcript", () => {
 });
 
 /** Tested elsewhere. */
-const RUN_LONG = ["up", "sim", "lab chapter"];
+const RUN_LONG = ["up", "sim", "lab rollout", "lab chapter"];

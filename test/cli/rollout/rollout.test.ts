@@ -27,17 +27,24 @@ test("starts, shows, promotes and rolls back a rollout", async () => {
   await transcript.run(["rollout", "start", "lock_busy", "--policy", "fixed:2s", "--share", "10%", "--gate", "p95<1"]);
   await transcript.run(["rollout", "start", "lock_busy", "--policy", "fixed:2s", "--share", "10%,30%", "--for", "24h"]);
   await transcript.run(["rollout", "start", "lock_busy", "--policy", "fixed:1s", "--share", "10%"]);
-  await transcript.run(["rollout", "list"]);
-  await transcript.run(["rollout", "status"]);
+  await transcript.both(["rollout", "list"]);
+  await transcript.both(["rollout", "status"]);
   await transcript.run(["rollout", "promote", "R1"]);
   await transcript.run(["rollout", "pause", "R1"]);
-  await transcript.run(["rollout", "resume", "R1"]);
+  await transcript.run(["rollout", "resume", "R1", "--json"]);
+  await transcript.run(["rollout", "pause", "R1", "--json"]);
   await transcript.run(["rollout", "promote", "R1", "--force", "--reason", "measured on the staging cluster"]);
   const explained = await transcript.run(["config", "explain", "retry.lock_busy.policy"]);
   expect(explained.out).toContain("fixed:2s (rollout R1, promoted by local)");
+  await transcript.run(["rollout", "promote", "R1", "--json"]);
   await transcript.run(["rollout", "rollback", "R1", "--reason", "latency"]);
+  await transcript.run(["rollout", "end", "R1", "--json"]);
   await transcript.run(["rollout", "status", "R1", "--watch"]);
-  await transcript.run(["rollout", "show", "R9"]);
+  await transcript.both(["rollout", "show", "R9"]);
+  await transcript.run(["rollout", "start", "no_worker", "--policy", "fixed:1s", "--share", "50%", "--json"]);
+  await transcript.run(["rollout", "rollback", "R2", "--json"]);
+  transcript.name(directory, "<dir>");
+  await transcript.both(["rollout", "export", "R1", join(directory, "ticket")]);
   await expect(transcript.text).toMatchFileSnapshot("../golden/rollouts.txt");
 });
 
