@@ -274,7 +274,7 @@ function breachOf({ draft, judged, rollout }: Work, e: number, atMs: number): Br
 
 function addToWindow({ judged, draft }: Work, unit: MeasuredUnit): void {
   if (unit.arm !== "control" || isWindowFull(draft)) return;
-  for (const [at, gate] of judged.entries()) draft.window[at]!.push([...windowEntryOf(gate, unit)]);
+  for (const [at, gate] of judged.entries()) draft.window[at]!.push(windowEntryOf(gate, unit) as number[]);
 }
 
 const isWindowFull = ({ window }: Pick<Judgement, "window">): boolean => (window[0]?.length ?? 0) >= WINDOW_UNITS;

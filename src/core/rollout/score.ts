@@ -120,10 +120,7 @@ function thinned(values: readonly number[]): readonly number[] {
 function pooled(window: readonly WindowEntry[]): Float64Array {
   const all = new Float64Array(window.reduce((sum, { length }) => sum + length, 0));
   let at = 0;
-  for (const values of window) {
-    all.set(values, at);
-    at += values.length;
-  }
+  for (const values of window) for (const value of values) all[at++] = value;
   return all.sort();
 }
 

@@ -82,17 +82,11 @@ async function runAll(seed: number, params: RolloutParams, onProgress: OnProgres
     const control = pools.get(spec.control) ?? [];
     const treatment = treatmentPool(spec, pools);
     const { share, alpha, treatmentRuns: treatmentMax } = params;
+    const endsWhenProved = spec.verdict === "proved";
     const outcomes = Array.from({ length: params.trials }, (_, trial) => {
+      onProgress(0.5 + (rows.length + trial / params.trials) / ROWS.length / 2);
       const random = new SeededRandom(seed, `rollout/${spec.row}/${trial}`);
-      return runTrial({
-        random,
-        control,
-        treatment,
-        share,
-        alpha,
-        treatmentMax,
-        endsWhenProved: spec.verdict === "proved",
-      });
+      return runTrial({ random, control, treatment, share, alpha, treatmentMax, endsWhenProved });
     });
     const pct = (kind: string) => (100 * outcomes.filter((outcome) => outcome.kind === kind).length) / outcomes.length;
     const decided = outcomes.filter(({ kind }) => kind === spec.verdict).map(({ treatmentUnits }) => treatmentUnits);
@@ -101,7 +95,6 @@ async function runAll(seed: number, params: RolloutParams, onProgress: OnProgres
       figures: { rolled_back_pct: pct("breach"), proved_pct: pct("proved"), treatment_runs: percentiles(decided) },
       series: { decided: sampled(decided) },
     });
-    onProgress(0.5 + rows.length / ROWS.length / 2);
   }
   return rows;
 }

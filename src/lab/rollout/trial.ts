@@ -62,4 +62,4 @@ function unitsOf(
   });
 }
 
-const BATCH_MAX = 200;
+const BATCH_MAX = 500;
