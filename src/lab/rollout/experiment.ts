@@ -89,7 +89,9 @@ async function runAll(seed: number, params: RolloutParams, onProgress: OnProgres
       return runTrial({ random, control, treatment, share, alpha, treatmentMax, endsWhenProved });
     });
     const pct = (kind: string) => (100 * outcomes.filter((outcome) => outcome.kind === kind).length) / outcomes.length;
-    const decided = outcomes.filter(({ kind }) => kind === spec.verdict).map(({ treatmentUnits }) => treatmentUnits);
+    // A verdict that must be rare has no meaningful time.
+    const found = spec.atLeastPct === undefined ? [] : outcomes.filter(({ kind }) => kind === spec.verdict);
+    const decided = found.map(({ treatmentUnits }) => treatmentUnits);
     rows.push({
       key: { row: spec.row, control: spec.control, treatment: spec.treatment, required: requiredText(spec) },
       figures: { rolled_back_pct: pct("breach"), proved_pct: pct("proved"), treatment_runs: percentiles(decided) },
