@@ -24,6 +24,34 @@ export const SECTIONS = [
     help: "Overrides `limits.max_concurrent_runs` for one tenant.",
   },
   {
+    name: "orgs.<id>.limits.backlog_max",
+    type: count("jobs", 1, 100_000_000),
+    default: null,
+    live: true,
+    help: "Overrides `limits.backlog_max` for one tenant.",
+  },
+  {
+    name: "orgs.<id>.limits.stored_bytes_max",
+    type: count("bytes", 1_024, 1024 ** 4),
+    default: null,
+    live: true,
+    help: "Overrides `limits.stored_bytes_max` for one tenant.",
+  },
+  {
+    name: "orgs.<id>.limits.streams_max",
+    type: count("streams", 1, 1_000_000),
+    default: null,
+    live: true,
+    help: "Overrides `limits.streams_max` for one tenant.",
+  },
+  {
+    name: "orgs.<id>.limits.polled_topics_max",
+    type: count("topics", 1, 1_000_000),
+    default: null,
+    live: true,
+    help: "Overrides `limits.polled_topics_max` for one tenant.",
+  },
+  {
     name: "orgs.<id>.weight",
     type: count("turns", 1, 100),
     default: 1,
@@ -131,10 +159,12 @@ export function sectionSettings(given: readonly SectionValue[]) {
     const sender = senders[id] ?? { keyFile: "", tenants: [] };
     switch (section) {
       case "orgs.<id>.limits.max_concurrent_jobs":
-        orgs[id] = { ...orgs[id], limits: { ...orgs[id]?.limits, concurrentJobsMax: Number(value) } };
-        break;
       case "orgs.<id>.limits.max_concurrent_runs":
-        orgs[id] = { ...orgs[id], limits: { ...orgs[id]?.limits, concurrentRunsMax: Number(value) } };
+      case "orgs.<id>.limits.backlog_max":
+      case "orgs.<id>.limits.stored_bytes_max":
+      case "orgs.<id>.limits.streams_max":
+      case "orgs.<id>.limits.polled_topics_max":
+        orgs[id] = { ...orgs[id], limits: { ...orgs[id]?.limits, [TENANT_LIMITS[section]]: Number(value) } };
         break;
       case "orgs.<id>.weight":
         orgs[id] = { ...orgs[id], weight: Number(value) };
@@ -157,6 +187,15 @@ export function sectionSettings(given: readonly SectionValue[]) {
   }
   return { orgs, pools, senders };
 }
+
+const TENANT_LIMITS = {
+  "orgs.<id>.limits.max_concurrent_jobs": "concurrentJobsMax",
+  "orgs.<id>.limits.max_concurrent_runs": "concurrentRunsMax",
+  "orgs.<id>.limits.backlog_max": "backlogMax",
+  "orgs.<id>.limits.stored_bytes_max": "storedBytesMax",
+  "orgs.<id>.limits.streams_max": "streamsMax",
+  "orgs.<id>.limits.polled_topics_max": "polledTopicsMax",
+} as const satisfies Partial<Record<SectionName, keyof NonNullable<OrgSettings["limits"]>>>;
 
 /** Splits a value of the kind `names`. */
 export const namesIn = (value: Value): readonly string[] =>

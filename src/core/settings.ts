@@ -37,6 +37,12 @@ export interface Settings {
     readonly inlineBytesMax: number;
     /** Inputs of all items of one list step. */
     readonly listInputBytesMax: number;
+    /** Open jobs of one tenant. */
+    readonly backlogMax: number;
+    /** Payload bytes of one tenant (`core/model/quota.ts`). */
+    readonly storedBytesMax: number;
+    /** Open event streams of one tenant, per gateway process. */
+    readonly streamsMax: number;
     /** Topics in the open long polls of one tenant, per gateway process. */
     readonly polledTopicsMax: number;
     /** Jobs of one tenant that may be with workers at once; null for no limit. */
@@ -85,8 +91,13 @@ export interface LiveSettings {
   readonly current: Settings;
 }
 
+export type QuotaName = "backlogMax" | "storedBytesMax" | "streamsMax" | "polledTopicsMax";
+
+export const quotaOf = ({ orgs, limits }: Settings, org: string, name: QuotaName): number =>
+  orgs[org]?.limits?.[name] ?? limits[name];
+
 export interface OrgSettings {
-  readonly limits?: { readonly concurrentJobsMax?: number; readonly concurrentRunsMax?: number };
+  readonly limits?: Partial<Record<"concurrentJobsMax" | "concurrentRunsMax" | QuotaName, number>>;
   /** Weight in the fair share; 1 by default. */
   readonly weight?: number;
 }

@@ -33,6 +33,8 @@ export interface Route {
   readonly isHealth?: true;
   /** A long poll or a stream: limited in number, and aborted (`signal`) on shutdown. */
   readonly longLived?: true;
+  /** Counts towards the stream quota of the tenant. */
+  readonly isStream?: true;
   /** The response covers all tenants: requires a key of tenant `*`. */
   readonly allTenants?: true;
   handle(gateway: Gateway, request: GatewayRequest): Promise<GatewayResponse>;

@@ -6,7 +6,8 @@ import type { RetryClass } from "../retry/retry-classes.ts";
 import type { Caller } from "./caller.ts";
 import type { JobDetails, ProgressDetails, ResultDetails } from "./job-details.ts";
 import { clientJobId } from "./job-id.ts";
-import type { CounterName, Placement, Table, Writable } from "./table.ts";
+import { openJobsOf, storedBytesOf } from "./quota.ts";
+import type { Count, CounterName, Placement, Table, Writable } from "./table.ts";
 
 /**
  * The job record, its legal transitions, and its indexes.
@@ -93,6 +94,8 @@ export interface Job {
   readonly details?: JobDetails;
   /** Optional fields of the last result. */
   readonly resultDetails?: ResultDetails;
+  /** Counted payload bytes (`quota.ts`); absent if there are none. */
+  readonly bytes?: number;
 }
 
 /** An approval request, bound to this job and policy snapshot. */
@@ -183,6 +186,8 @@ export interface Retry {
 
 export const HISTORY_MAX = 20;
 
+export const OPEN_STATES = JOB_STATES.filter((state) => JOB_MOVES[state].length > 0);
+
 export const isFinal = (state: JobState): boolean => JOB_MOVES[state].length === 0;
 
 /** Keeps the first and the latest lines. */
@@ -217,7 +222,7 @@ export const JOBS: Table<Job> = {
         : isForSlot
           ? { name: slotWaitsIn(job.org), score }
           : null,
-      counters: countersOf(job),
+      counters: withQuotas(job, countersOf(job)),
       dueMs: job.dueMs,
     };
   },
@@ -247,6 +252,15 @@ function countersOf(job: Job): readonly CounterName[] {
     default:
       return [];
   }
+}
+
+function withQuotas({ state, org, bytes }: Job, counters: readonly Count[]): readonly Count[] {
+  const isOpen = !isFinal(state);
+  if (!isOpen && bytes === undefined) return counters;
+  const all: Count[] = [...counters];
+  if (isOpen) all.push(openJobsOf(org));
+  if (bytes !== undefined) all.push({ ...storedBytesOf(org), by: bytes });
+  return all;
 }
 
 /** A transition clears `wait`, and with it the place in the slot queue. */
@@ -360,6 +374,7 @@ function copyOf(job: Job): Writable<Job> {
   if (job.step !== undefined) copy.step = job.step;
   if (job.details !== undefined) copy.details = job.details;
   if (job.resultDetails !== undefined) copy.resultDetails = job.resultDetails;
+  if (job.bytes !== undefined) copy.bytes = job.bytes;
   return copy;
 }
 

@@ -1,6 +1,7 @@
 import type { WireError } from "../retry/intent.ts";
 import type { Caller } from "./caller.ts";
 import type { Payload } from "./job.ts";
+import { storedBytesOf } from "./quota.ts";
 import type { CounterName, Placement, Table, Writable } from "./table.ts";
 
 /**
@@ -68,6 +69,8 @@ export interface Run {
   // Rare fields are optional to keep records small.
   readonly submittedBy?: string;
   readonly caller?: Caller;
+  /** Counted payload bytes (`quota.ts`). */
+  readonly bytes?: number;
   readonly actorId?: string;
   readonly traceparent?: string;
   readonly priority?: "interactive" | "batch" | "critical";
@@ -192,7 +195,10 @@ export const RUNS: Table<Run> = {
         { name: runsOfWorkflow(run.org, run.workflowId), score },
       ],
       queue: null,
-      counters: isRunFinal(run.state) ? [] : [runsOpenOf(run.org)],
+      counters: [
+        ...(isRunFinal(run.state) ? [] : [runsOpenOf(run.org)]),
+        ...(run.bytes === undefined ? [] : [{ ...storedBytesOf(run.org), by: run.bytes }]),
+      ],
       dueMs: run.dueMs,
     };
   },
@@ -274,6 +280,7 @@ export function copyRun(run: Run): Writable<Run> {
   if (run.isParentTold !== undefined) copy.isParentTold = run.isParentTold;
   if (run.reservation !== undefined) copy.reservation = run.reservation;
   if (run.rerunOf !== undefined) copy.rerunOf = run.rerunOf;
+  if (run.bytes !== undefined) copy.bytes = run.bytes;
   return copy;
 }
 

@@ -43,6 +43,7 @@ const WHOLE: Required<Job> = {
   details: { memoryId: "m" },
   idempotencyKey: "k",
   resultDetails: { executionMs: 1 },
+  bytes: 5_000,
 };
 
 describe("a transition", () => {

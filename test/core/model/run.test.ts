@@ -32,6 +32,7 @@ const WHOLE: Required<Run> = {
   isParentTold: false,
   reservation: "k",
   rerunOf: { runId: "e", fromStep: "a" },
+  bytes: 5_000,
 };
 
 test("a copy has all fields of a run and no others", () => {
