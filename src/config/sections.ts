@@ -5,6 +5,7 @@
  * `orgs.acme_eu.weight`. Other ids are set in the file.
  */
 import { suggestion } from "../core/model/suggestion.ts";
+import type { ActorType } from "../core/policy/decision.ts";
 import type { OrgSettings, PoolSettings, SenderSettings } from "../core/settings.ts";
 import { count, type Origin, type Setting, type Value } from "./setting.ts";
 
@@ -85,6 +86,27 @@ export const SECTIONS = [
     default: "",
     live: true,
     help: "Tenants for which this sender may submit and complete jobs; without any it is a worker for all tenants and submits for none.",
+  },
+  {
+    name: "cap.senders.<id>.person",
+    type: { kind: "text", unit: "name" },
+    default: null,
+    live: true,
+    help: "Owner of this sender, as `person` of an API key: cannot approve the jobs that it submits.",
+  },
+  {
+    name: "cap.senders.<id>.actor_id",
+    type: { kind: "text", unit: "name" },
+    default: null,
+    live: true,
+    help: "Actor of all submissions of this sender; others are refused.",
+  },
+  {
+    name: "cap.senders.<id>.actor_type",
+    type: { kind: "choice", choices: ["human", "service"] },
+    default: null,
+    live: true,
+    help: "Actor type of all submissions of this sender; others are refused.",
   },
 ] as const satisfies readonly Setting[];
 
@@ -180,6 +202,15 @@ export function sectionSettings(given: readonly SectionValue[]) {
         break;
       case "cap.senders.<id>.tenants":
         senders[id] = { ...sender, tenants: namesIn(value) };
+        break;
+      case "cap.senders.<id>.person":
+        senders[id] = { ...sender, person: String(value).normalize("NFC") };
+        break;
+      case "cap.senders.<id>.actor_id":
+        senders[id] = { ...sender, actorId: String(value) };
+        break;
+      case "cap.senders.<id>.actor_type":
+        senders[id] = { ...sender, actorType: String(value) as ActorType };
         break;
       default:
         section satisfies never;

@@ -1,3 +1,4 @@
+import type { ActorType } from "./policy/decision.ts";
 import type { Policy } from "./retry/policies.ts";
 import type { RetrySettings } from "./retry/settings.ts";
 
@@ -120,6 +121,11 @@ export interface SenderSettings {
   readonly keyFile: string;
   /** Tenants it may submit for. */
   readonly tenants: readonly string[];
+  /** Its owner. */
+  readonly person?: string;
+  /** The only actor that it submits for. */
+  readonly actorId?: string;
+  readonly actorType?: ActorType;
 }
 
 export interface BreakerSettings {

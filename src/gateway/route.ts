@@ -100,6 +100,8 @@ export interface ServerInfo {
   readonly durability: { readonly profile: string; readonly meaning: string };
   /** Warnings about the backing servers, for operators. */
   readonly warnings: readonly string[];
+  /** Warnings that are determined for each status request. */
+  readonly currentWarnings?: () => readonly string[];
   /** The backing servers of a cluster. */
   readonly servers?: {
     readonly nats: { readonly version: string };
