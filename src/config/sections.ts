@@ -5,7 +5,6 @@
  * `orgs.acme_eu.weight`. Other ids are set in the file.
  */
 import { suggestion } from "../core/model/suggestion.ts";
-import type { ActorType } from "../core/policy/decision.ts";
 import type { OrgSettings, PoolSettings, SenderSettings } from "../core/settings.ts";
 import { count, type Origin, type Setting, type Value } from "./setting.ts";
 
@@ -210,7 +209,7 @@ export function sectionSettings(given: readonly SectionValue[]) {
         senders[id] = { ...sender, actorId: String(value) };
         break;
       case "cap.senders.<id>.actor_type":
-        senders[id] = { ...sender, actorType: String(value) as ActorType };
+        senders[id] = { ...sender, actorType: value === "human" ? "human" : "service" };
         break;
       default:
         section satisfies never;

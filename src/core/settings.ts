@@ -1,4 +1,4 @@
-import type { ActorType } from "./policy/decision.ts";
+import type { QuotaName } from "./model/quota.ts";
 import type { Policy } from "./retry/policies.ts";
 import type { RetrySettings } from "./retry/settings.ts";
 
@@ -92,11 +92,6 @@ export interface LiveSettings {
   readonly current: Settings;
 }
 
-export type QuotaName = "backlogMax" | "storedBytesMax" | "streamsMax" | "polledTopicsMax";
-
-export const quotaOf = ({ orgs, limits }: Settings, org: string, name: QuotaName): number =>
-  orgs[org]?.limits?.[name] ?? limits[name];
-
 export interface OrgSettings {
   readonly limits?: Partial<Record<"concurrentJobsMax" | "concurrentRunsMax" | QuotaName, number>>;
   /** Weight in the fair share; 1 by default. */
@@ -125,7 +120,7 @@ export interface SenderSettings {
   readonly person?: string;
   /** The only actor that it submits for. */
   readonly actorId?: string;
-  readonly actorType?: ActorType;
+  readonly actorType?: "human" | "service";
 }
 
 export interface BreakerSettings {

@@ -1,7 +1,7 @@
 import { isFinal, type Job } from "../core/model/job.ts";
-import { OPEN_JOBS_GROUP, openJobsOf, storedBytesOf } from "../core/model/quota.ts";
+import { OPEN_JOBS_GROUP, openJobsOf, quotaOf, storedBytesOf } from "../core/model/quota.ts";
 import type { RetryClass } from "../core/retry/retry-classes.ts";
-import { quotaOf, type Settings } from "../core/settings.ts";
+import type { Settings } from "../core/settings.ts";
 import type { Committed, Guard } from "../ports/store.ts";
 import type { Needs } from "./engine.ts";
 

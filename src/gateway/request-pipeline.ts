@@ -10,7 +10,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { EVERY_ORG } from "../core/model/api-key.ts";
 import { ERRORS } from "../core/model/errors.ts";
-import { quotaOf } from "../core/settings.ts";
+import { quotaOf } from "../core/model/quota.ts";
 import { ANONYMOUS, type CallerInfo, isAllowed, tenantOf } from "./auth/access.ts";
 import { ConnectionLimiter, type Rate, StreamQuota, TokenBuckets } from "./auth/limits.ts";
 import { Problem } from "./problem.ts";

@@ -6,8 +6,8 @@ import type { RetryClass } from "../retry/retry-classes.ts";
 import type { Caller } from "./caller.ts";
 import type { JobDetails, ProgressDetails, ResultDetails } from "./job-details.ts";
 import { clientJobId } from "./job-id.ts";
-import { openJobsOf, storedBytesOf } from "./quota.ts";
-import type { Count, CounterName, Placement, Table, Writable } from "./table.ts";
+import { withQuotas } from "./quota.ts";
+import type { CounterName, Placement, Table, Writable } from "./table.ts";
 
 /**
  * The job record, its legal transitions, and its indexes.
@@ -222,7 +222,7 @@ export const JOBS: Table<Job> = {
         : isForSlot
           ? { name: slotWaitsIn(job.org), score }
           : null,
-      counters: withQuotas(job, countersOf(job)),
+      counters: withQuotas(countersOf(job), job.org, !isFinal(job.state), job.bytes),
       dueMs: job.dueMs,
     };
   },
@@ -252,15 +252,6 @@ function countersOf(job: Job): readonly CounterName[] {
     default:
       return [];
   }
-}
-
-function withQuotas({ state, org, bytes }: Job, counters: readonly Count[]): readonly Count[] {
-  const isOpen = !isFinal(state);
-  if (!isOpen && bytes === undefined) return counters;
-  const all: Count[] = [...counters];
-  if (isOpen) all.push(openJobsOf(org));
-  if (bytes !== undefined) all.push({ ...storedBytesOf(org), by: bytes });
-  return all;
 }
 
 /** A transition clears `wait`, and with it the place in the slot queue. */

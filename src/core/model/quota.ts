@@ -1,5 +1,5 @@
 import { fitsWithin } from "./json.ts";
-import type { CounterName } from "./table.ts";
+import type { Count, CounterName } from "./table.ts";
 
 /**
  * Quotas of one tenant that are counted by the store. Both counters follow from the records, so that they change in the
@@ -12,6 +12,30 @@ export const openJobsOf = (org: string): CounterName => ({ group: OPEN_JOBS_GROU
 const STORED_GROUP = "stored_bytes";
 /** Bytes of the counted payloads of a tenant. */
 export const storedBytesOf = (org: string): CounterName => ({ group: STORED_GROUP, name: org });
+
+/** The counters of a job, with what it adds to the quotas of its tenant. */
+export function withQuotas(
+  counters: readonly Count[],
+  org: string,
+  isOpen: boolean,
+  bytes: number | undefined,
+): readonly Count[] {
+  if (!isOpen && bytes === undefined) return counters;
+  const all: Count[] = [...counters];
+  if (isOpen) all.push(openJobsOf(org));
+  if (bytes !== undefined) all.push({ ...storedBytesOf(org), by: bytes });
+  return all;
+}
+
+export type QuotaName = "backlogMax" | "storedBytesMax" | "streamsMax" | "polledTopicsMax";
+
+interface QuotaSettings {
+  readonly limits: Readonly<Record<QuotaName, number>>;
+  readonly orgs: Readonly<Record<string, { readonly limits?: Partial<Record<QuotaName, number>> }>>;
+}
+
+export const quotaOf = ({ orgs, limits }: QuotaSettings, org: string, name: QuotaName): number =>
+  orgs[org]?.limits?.[name] ?? limits[name];
 
 /** Smaller payloads are not counted: nearly all jobs have only such, and their number is limited by the rate. */
 export const COUNTED_BYTES_MIN = 4 * 1024;

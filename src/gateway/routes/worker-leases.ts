@@ -5,7 +5,7 @@ import type { Job } from "../../core/model/job.ts";
 import { POINTER_LENGTH_MAX, type ResultDetails } from "../../core/model/job-details.ts";
 import { clientJobId } from "../../core/model/job-id.ts";
 import { payloadValue } from "../../core/model/payload.ts";
-import { quotaOf } from "../../core/settings.ts";
+import { quotaOf } from "../../core/model/quota.ts";
 import {
   completeLeased,
   extendLease,

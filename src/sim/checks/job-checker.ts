@@ -1,6 +1,6 @@
 import { DEAD_LETTERS, type DeadLetter } from "../../core/model/dead-letter.ts";
 import { isFinal, JOB_MOVES, JOBS, type Job, type JobState, queueOf, REDRIVABLE } from "../../core/model/job.ts";
-import { quotaOf } from "../../core/settings.ts";
+import { quotaOf } from "../../core/model/quota.ts";
 import { jobLimitOf } from "../../engine/dispatch/index.ts";
 import type { Change } from "../../ports/store.ts";
 import type { TableWrite } from "../adapters/memory-store.ts";
