@@ -8,6 +8,6 @@ const { version } = JSON.parse(readFileSync(new URL("../package.json", import.me
 };
 
 // Data and copies of it are private, also in a directory that already exists.
-if (["up", "backup"].includes(process.argv[2] ?? "")) process.umask(0o077);
+if (["up", "backup", "repair"].includes(process.argv[2] ?? "")) process.umask(0o077);
 
 process.exitCode = await runCli(process.argv.slice(2), processIo(), version);

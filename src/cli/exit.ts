@@ -71,6 +71,7 @@ export const NEXT: Readonly<Record<string, string | null>> = {
   forbidden: "cordum key create --help",
   tenant_forbidden: "unset CORDUM_TENANT",
   own_job: "cordum job explain ID",
+  person_required: "cordum key create --help",
   job_not_found: "cordum job list",
   workflow_not_found: "cordum workflow list",
   run_not_found: "cordum run list",

@@ -119,6 +119,9 @@ export function engineSettings(values: Values, sections: readonly SectionValue[]
     limits: {
       inlineBytesMax: number("limits.inline_bytes_max"),
       listInputBytesMax: number("limits.list_input_bytes_max"),
+      backlogMax: number("limits.backlog_max"),
+      storedBytesMax: number("limits.stored_bytes_max"),
+      streamsMax: number("limits.streams_max"),
       polledTopicsMax: number("limits.polled_topics_max"),
       concurrentJobsMax: values["limits.max_concurrent_jobs"] === null ? null : number("limits.max_concurrent_jobs"),
       concurrentRunsMax: number("limits.max_concurrent_runs"),

@@ -156,6 +156,27 @@ export const ENGINE_SETTINGS = [
     help: "Payload paths that are never shown, such as `input.card.number`; `*` matches one path segment. Values that look like secrets are always redacted.",
   },
   {
+    name: "limits.backlog_max",
+    type: count("jobs", 1, 100_000_000),
+    default: 500_000,
+    live: true,
+    help: "Open jobs of one tenant, waiting or with a worker; further jobs and runs are rejected with 429 `quota_exceeded`. Steps of open runs are not.",
+  },
+  {
+    name: "limits.stored_bytes_max",
+    type: count("bytes", 1_024, 1024 ** 4),
+    default: 4 * 1024 ** 3,
+    live: true,
+    help: "Stored inputs and results of one tenant, counted from 4 KiB each until their retention ends. Further jobs with such an input, and runs, are rejected with 429 `quota_exceeded`; steps with such an input fail.",
+  },
+  {
+    name: "limits.streams_max",
+    type: count("streams", 1, 1_000_000),
+    default: 500,
+    live: true,
+    help: "Open event streams of one tenant, per gateway process; more are rejected with 429 `quota_exceeded`. Keys of `*` have no limit.",
+  },
+  {
     name: "limits.polled_topics_max",
     type: count("topics", 1, 1_000_000),
     default: 2_000,

@@ -24,6 +24,34 @@ export const SECTIONS = [
     help: "Overrides `limits.max_concurrent_runs` for one tenant.",
   },
   {
+    name: "orgs.<id>.limits.backlog_max",
+    type: count("jobs", 1, 100_000_000),
+    default: null,
+    live: true,
+    help: "Overrides `limits.backlog_max` for one tenant.",
+  },
+  {
+    name: "orgs.<id>.limits.stored_bytes_max",
+    type: count("bytes", 1_024, 1024 ** 4),
+    default: null,
+    live: true,
+    help: "Overrides `limits.stored_bytes_max` for one tenant.",
+  },
+  {
+    name: "orgs.<id>.limits.streams_max",
+    type: count("streams", 1, 1_000_000),
+    default: null,
+    live: true,
+    help: "Overrides `limits.streams_max` for one tenant.",
+  },
+  {
+    name: "orgs.<id>.limits.polled_topics_max",
+    type: count("topics", 1, 1_000_000),
+    default: null,
+    live: true,
+    help: "Overrides `limits.polled_topics_max` for one tenant.",
+  },
+  {
     name: "orgs.<id>.weight",
     type: count("turns", 1, 100),
     default: 1,
@@ -57,6 +85,27 @@ export const SECTIONS = [
     default: "",
     live: true,
     help: "Tenants for which this sender may submit and complete jobs; without any it is a worker for all tenants and submits for none.",
+  },
+  {
+    name: "cap.senders.<id>.person",
+    type: { kind: "text", unit: "name" },
+    default: null,
+    live: true,
+    help: "Owner of this sender, as `person` of an API key: cannot approve the jobs that it submits.",
+  },
+  {
+    name: "cap.senders.<id>.actor_id",
+    type: { kind: "text", unit: "name" },
+    default: null,
+    live: true,
+    help: "Actor of all submissions of this sender; others are refused.",
+  },
+  {
+    name: "cap.senders.<id>.actor_type",
+    type: { kind: "choice", choices: ["human", "service"] },
+    default: null,
+    live: true,
+    help: "Actor type of all submissions of this sender; others are refused.",
   },
 ] as const satisfies readonly Setting[];
 
@@ -131,10 +180,12 @@ export function sectionSettings(given: readonly SectionValue[]) {
     const sender = senders[id] ?? { keyFile: "", tenants: [] };
     switch (section) {
       case "orgs.<id>.limits.max_concurrent_jobs":
-        orgs[id] = { ...orgs[id], limits: { ...orgs[id]?.limits, concurrentJobsMax: Number(value) } };
-        break;
       case "orgs.<id>.limits.max_concurrent_runs":
-        orgs[id] = { ...orgs[id], limits: { ...orgs[id]?.limits, concurrentRunsMax: Number(value) } };
+      case "orgs.<id>.limits.backlog_max":
+      case "orgs.<id>.limits.stored_bytes_max":
+      case "orgs.<id>.limits.streams_max":
+      case "orgs.<id>.limits.polled_topics_max":
+        orgs[id] = { ...orgs[id], limits: { ...orgs[id]?.limits, [TENANT_LIMITS[section]]: Number(value) } };
         break;
       case "orgs.<id>.weight":
         orgs[id] = { ...orgs[id], weight: Number(value) };
@@ -151,12 +202,30 @@ export function sectionSettings(given: readonly SectionValue[]) {
       case "cap.senders.<id>.tenants":
         senders[id] = { ...sender, tenants: namesIn(value) };
         break;
+      case "cap.senders.<id>.person":
+        senders[id] = { ...sender, person: String(value).normalize("NFC") };
+        break;
+      case "cap.senders.<id>.actor_id":
+        senders[id] = { ...sender, actorId: String(value) };
+        break;
+      case "cap.senders.<id>.actor_type":
+        senders[id] = { ...sender, actorType: value === "human" ? "human" : "service" };
+        break;
       default:
         section satisfies never;
     }
   }
   return { orgs, pools, senders };
 }
+
+const TENANT_LIMITS = {
+  "orgs.<id>.limits.max_concurrent_jobs": "concurrentJobsMax",
+  "orgs.<id>.limits.max_concurrent_runs": "concurrentRunsMax",
+  "orgs.<id>.limits.backlog_max": "backlogMax",
+  "orgs.<id>.limits.stored_bytes_max": "storedBytesMax",
+  "orgs.<id>.limits.streams_max": "streamsMax",
+  "orgs.<id>.limits.polled_topics_max": "polledTopicsMax",
+} as const satisfies Partial<Record<SectionName, keyof NonNullable<OrgSettings["limits"]>>>;
 
 /** Splits a value of the kind `names`. */
 export const namesIn = (value: Value): readonly string[] =>

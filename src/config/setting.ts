@@ -42,6 +42,7 @@ export type Unit =
   | "turns"
   | "requests"
   | "connections"
+  | "streams"
   | "topics";
 
 export const MINUTE_MS = 60_000;

@@ -1,3 +1,4 @@
+import type { QuotaName } from "./model/quota.ts";
 import type { Policy } from "./retry/policies.ts";
 import type { RetrySettings } from "./retry/settings.ts";
 
@@ -37,6 +38,12 @@ export interface Settings {
     readonly inlineBytesMax: number;
     /** Inputs of all items of one list step. */
     readonly listInputBytesMax: number;
+    /** Open jobs of one tenant. */
+    readonly backlogMax: number;
+    /** Payload bytes of one tenant (`core/model/quota.ts`). */
+    readonly storedBytesMax: number;
+    /** Open event streams of one tenant, per gateway process. */
+    readonly streamsMax: number;
     /** Topics in the open long polls of one tenant, per gateway process. */
     readonly polledTopicsMax: number;
     /** Jobs of one tenant that may be with workers at once; null for no limit. */
@@ -92,7 +99,7 @@ export interface LiveSettings {
 }
 
 export interface OrgSettings {
-  readonly limits?: { readonly concurrentJobsMax?: number; readonly concurrentRunsMax?: number };
+  readonly limits?: Partial<Record<"concurrentJobsMax" | "concurrentRunsMax" | QuotaName, number>>;
   /** Weight in the fair share; 1 by default. */
   readonly weight?: number;
 }
@@ -115,6 +122,11 @@ export interface SenderSettings {
   readonly keyFile: string;
   /** Tenants it may submit for. */
   readonly tenants: readonly string[];
+  /** Its owner. */
+  readonly person?: string;
+  /** The only actor that it submits for. */
+  readonly actorId?: string;
+  readonly actorType?: "human" | "service";
 }
 
 export interface BreakerSettings {

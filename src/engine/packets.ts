@@ -1,9 +1,11 @@
 import type { Submission } from "../core/jobs/submission.ts";
 import { checkSubmission } from "../core/jobs/submission.ts";
+import type { Caller } from "../core/model/caller.ts";
 import { type Job, type JobState, STEP_LABELS } from "../core/model/job.ts";
 import { clientJobId, DEFAULT_ORG } from "../core/model/job-id.ts";
 import type { Writable } from "../core/model/table.ts";
 import { permanent } from "../core/retry/intent.ts";
+import type { SenderSettings, Settings } from "../core/settings.ts";
 import type { Message } from "../ports/bus.ts";
 import { CONSTRAINTS_ENV, constraintsOnWire } from "../protocol/constraints.ts";
 import type { JobMetadata, JobRequest, JobResult, Packet, PacketBody } from "../protocol/packet.ts";
@@ -145,9 +147,14 @@ export const busClientOf = ({ senderId }: Packet): string =>
   `bus:${senderId}`.replace(/[^A-Za-z0-9_.:@-]/g, "_").slice(0, 256);
 
 /** A submission on the bus. */
-export function submissionIn(packet: Packet, request: JobRequest): Submission {
+export function submissionIn(packet: Packet, request: JobRequest, { senders }: Pick<Settings, "senders">): Submission {
   const { origin } = packet;
   const sender = origin?.kind === "arrived" ? origin.signedBy : null;
+  const caller = sender === null ? undefined : callerOf(sender, senders[sender]);
+  const actorId = request.meta?.actorId || request.principalId || undefined;
+  const actorType = request.meta?.actorType;
+  refuseOtherActor("actor_id", actorId, caller?.actorId);
+  refuseOtherActor("actor_type", actorType, caller?.actorType);
   const checked = checkSubmission({
     org: request.tenantId,
     topic: request.topic,
@@ -160,11 +167,11 @@ export function submissionIn(packet: Packet, request: JobRequest): Submission {
     riskTags: request.meta?.riskTags,
     requires: request.meta?.requires,
     capability: request.meta?.capability || undefined,
-    actorId: request.meta?.actorId || request.principalId || undefined,
-    actorType: request.meta?.actorType,
+    actorId: caller?.actorId ?? actorId,
+    actorType: caller?.actorType ?? actorType,
     packId: request.meta?.packId || undefined,
     submittedBy: packet.senderId ? busClientOf(packet) : undefined,
-    caller: sender === null ? undefined : { name: sender },
+    caller,
     traceparent: packet.traceparent,
     idempotencyKey: request.meta?.idempotencyKey || undefined,
     traceId: packet.traceId || undefined,
@@ -172,6 +179,20 @@ export function submissionIn(packet: Packet, request: JobRequest): Submission {
   });
   if (checked.kind === "ok") return checked.submission;
   throw refused("INVALID_INPUT", `bad job request: ${checked.problems.join("; ")}`);
+}
+
+function callerOf(name: string, { person, actorId, actorType }: Partial<SenderSettings> = {}): Caller {
+  return {
+    name,
+    ...(person === undefined ? {} : { person }),
+    ...(actorId === undefined ? {} : { actorId }),
+    ...(actorType === undefined ? {} : { actorType }),
+  };
+}
+
+function refuseOtherActor(field: string, claimed: string | undefined, bound: string | undefined): void {
+  if (bound === undefined || claimed === undefined || claimed === bound) return;
+  throw refused("PERMISSION_DENIED", `this sender submits with \`${field}\` \`${bound}\` only; omit \`${field}\``);
 }
 
 /** A permanent error with a code of the wire protocol, which the sender of the packet is told. */

@@ -30,7 +30,7 @@ import type { Needs } from "./engine.ts";
 export function storeValue(
   engine: Needs<"world" | "settings">,
   value: unknown,
-  place: () => Place | Promise<Place>,
+  place: (bytes: number) => Place | Promise<Place>,
   inlineBytesMax = engine.settings.current.limits.inlineBytesMax,
 ): Payload | TooLarge | Promise<Payload | TooLarge> {
   if (fitsWithin(value, inlineBytesMax)) return { kind: "inline", value: value ?? null };
@@ -42,10 +42,10 @@ export function storeValue(
 export async function storeBytes(
   engine: Needs<"world">,
   bytes: Uint8Array,
-  place: () => Place | Promise<Place>,
+  place: (bytes: number) => Place | Promise<Place>,
 ): Promise<StoredPayload | TooLarge> {
   if (bytes.length > BLOB_BYTES_MAX) return { kind: "too_large", bytes: bytes.length, max: BLOB_BYTES_MAX };
-  const { owner, untilMs } = await place();
+  const { owner, untilMs } = await place(bytes.length);
   const sha256 = sha256Of(bytes);
   const ptr = payloadKey(owner, sha256);
   await engine.world.blobs.put(ptr, bytes, untilMs);
@@ -102,7 +102,7 @@ export function storeSent(
   engine: Needs<"world" | "settings">,
   what: string,
   value: unknown,
-  place: () => Place | Promise<Place>,
+  place: (bytes: number) => Place | Promise<Place>,
 ): Payload | Promise<Payload> {
   const accept = (kept: Payload | TooLarge): Payload => {
     if (kept.kind === "too_large") throw permanent(new Error(tooLargeText(what, kept)));

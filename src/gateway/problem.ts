@@ -10,6 +10,7 @@ import { IllegalMove } from "../core/model/job.ts";
 import { redact } from "../core/model/redact.ts";
 import { intentOf } from "../core/retry/intent.ts";
 import { ConflictError } from "../engine/commit.ts";
+import { QuotaExceeded } from "../engine/quotas.ts";
 import type { Busy } from "../ports/evaluator.ts";
 import { INVALID_CURSOR } from "../ports/store.ts";
 
@@ -83,6 +84,10 @@ export function toProblem(thrown: unknown): Problem {
     return new Problem("invalid_request", String(message), {}, thrown);
   }
   if (code === INVALID_CURSOR) return invalidCursorProblem(thrown);
+  if (thrown instanceof QuotaExceeded) {
+    const { quota, current, limit } = thrown;
+    return new Problem("quota_exceeded", thrown.message, { quota, current, limit }, thrown);
+  }
   const intent = intentOf(thrown);
   if (intent.kind === "retry" && intent.retryClass === "lock_busy") {
     const detail = "another request holds the run lock; nothing was changed, send the request again";

@@ -10,8 +10,9 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { EVERY_ORG } from "../core/model/api-key.ts";
 import { ERRORS } from "../core/model/errors.ts";
+import { quotaOf } from "../core/model/quota.ts";
 import { ANONYMOUS, type CallerInfo, isAllowed, tenantOf } from "./auth/access.ts";
-import { ConnectionLimiter, type Rate, TokenBuckets } from "./auth/limits.ts";
+import { ConnectionLimiter, type Rate, StreamQuota, TokenBuckets } from "./auth/limits.ts";
 import { Problem } from "./problem.ts";
 import type { EventSink, Gateway, GatewayRequest, GatewayResponse, Principal, Route } from "./route.ts";
 import { acceptWebSocket, isWebSocketRequest } from "./server-websocket.ts";
@@ -39,6 +40,7 @@ export class RequestPipeline {
   readonly #buckets = new TokenBuckets();
   readonly #tenantBuckets = new TokenBuckets();
   readonly #connections = new ConnectionLimiter(CONNECTIONS_MAX);
+  readonly #streams = new StreamQuota();
   readonly #longLived = new Set<AbortController>();
 
   constructor(gateway: Gateway, ratePerS: number) {
@@ -59,7 +61,7 @@ export class RequestPipeline {
         request.caller = await this.#admit(route, request);
       },
       handler: async (raw, reply) => {
-        const longLived = route.longLived ? this.#openLongLived(raw, reply) : null;
+        const longLived = route.longLived ? this.#openLongLived(raw, reply, route) : null;
         const request = readRequest(raw, longLived?.signal ?? NEVER_ABORTED);
         validate(request);
         const response = await route.handle(this.#gateway, request);
@@ -113,10 +115,14 @@ export class RequestPipeline {
     }
   }
 
-  #openLongLived({ caller, headers, ip }: FastifyRequest, reply: FastifyReply): AbortController {
+  #openLongLived({ caller, headers, ip }: FastifyRequest, reply: FastifyReply, route: Route): AbortController {
     const { id, org } = caller?.principal ?? ANONYMOUS;
+    // Keys of `*` belong to operators, who have no tenant limit.
+    const limit = org === EVERY_ORG ? null : quotaOf(this.#gateway.engine.settings.current, org, "streamsMax");
+    const release = route.isStream && limit !== null ? this.#streams.acquire(org, limit) : () => {};
     const slot = this.#connections.acquire(id, org === EVERY_ORG ? null : org);
     if (slot.kind === "full") {
+      release();
       const { current, limit } = slot;
       throw new Problem("too_many_waiting", "close some of them, or lease more jobs with each long poll", {
         current,
@@ -127,6 +133,7 @@ export class RequestPipeline {
     this.#longLived.add(controller);
     reply.raw.once("close", () => {
       slot.release();
+      release();
       this.#longLived.delete(controller);
       controller.abort();
     });

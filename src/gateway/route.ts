@@ -33,6 +33,8 @@ export interface Route {
   readonly isHealth?: true;
   /** A long poll or a stream: limited in number, and aborted (`signal`) on shutdown. */
   readonly longLived?: true;
+  /** Counts towards the stream quota of the tenant. */
+  readonly isStream?: true;
   /** The response covers all tenants: requires a key of tenant `*`. */
   readonly allTenants?: true;
   handle(gateway: Gateway, request: GatewayRequest): Promise<GatewayResponse>;
@@ -98,6 +100,8 @@ export interface ServerInfo {
   readonly durability: { readonly profile: string; readonly meaning: string };
   /** Warnings about the backing servers, for operators. */
   readonly warnings: readonly string[];
+  /** Warnings that are determined for each status request. */
+  readonly currentWarnings?: () => readonly string[];
   /** The backing servers of a cluster. */
   readonly servers?: {
     readonly nats: { readonly version: string };

@@ -193,8 +193,8 @@ export function deltasOf(puts: readonly Put[]): readonly { readonly counter: Cou
     deltas.push({ counter, delta });
   };
   for (const change of puts) {
-    for (const counter of change.from.counters) add(counter, -1);
-    for (const counter of change.to.counters) add(counter, 1);
+    for (const counter of change.from.counters) add(counter, -(counter.by ?? 1));
+    for (const counter of change.to.counters) add(counter, counter.by ?? 1);
   }
   return deltas.filter((entry) => entry.delta !== 0);
 }

@@ -49,6 +49,8 @@ test("jobs and approvals", async () => {
   await both(["job", "explain", job.job_id]);
   await run(["approval", "list"]);
   const waiting = JSON.parse((await run(["approval", "list", "--json"])).out).items;
+  await run(["approval", "reveal", waiting[0].job_id, "--reason", "check the input"]);
+  await run(["approval", "reveal", waiting[0].job_id, "--reason", "check the input", "--json"]);
   await run(["approval", "approve", id, "--job-hash", "other", "--json"]);
   await run(["approval", "approve", waiting[0].job_id, "--note", "fine", "--job-hash", waiting[0].job_hash]);
   await run(["approval", "approve", "unknown"]);

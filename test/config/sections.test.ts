@@ -55,7 +55,7 @@ test.each([
   ["orgs: {acme: {wieght: 3}}", "unknown setting `orgs.acme.wieght`; did you mean `orgs.acme.weight`?"],
   [
     "orgs: {acme: {limits: {max_jobs: 3}}}",
-    "valid names are `orgs.<id>.limits.max_concurrent_jobs`, `orgs.<id>.limits.max_concurrent_runs`, `orgs.<id>.weight`",
+    "valid names are `orgs.<id>.limits.max_concurrent_jobs`, `orgs.<id>.limits.max_concurrent_runs`, `orgs.<id>.limits.backlog_max`, ",
   ],
   ["orgs: {'a b': {weight: 3}}", "unknown setting `orgs.a b.weight`"],
   ["orgs: {acme: {weight: 0}}", "`0` is not a whole number from 1 to 100 (turns)"],

@@ -4,7 +4,9 @@
  */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { readPolicy } from "../../src/core/policy/document.ts";
+import { admitJob } from "../../src/engine/intake/index.ts";
 import { requestIn, submissionIn } from "../../src/engine/packets.ts";
+import type { Packet } from "../../src/protocol/packet.ts";
 import { decodeCheck, encodeCheck } from "../../src/protocol/safety.ts";
 import { startWorker } from "../../src/worker/worker.ts";
 import { openTestGateway, type TestGateway } from "../gateway/test-gateway.ts";
@@ -131,7 +133,8 @@ describe("conditions see the authenticated caller", () => {
         body: { kind: "job_request", jobId: "j", topic: TOPIC, input: 1, caller: { role: "admin" } },
         origin: { kind: "arrived", bytes: new Uint8Array(), signedBy },
       }) as const;
-    const callerOf = (one: ReturnType<typeof packet>) => submissionIn(one, requestIn(one)).caller;
+    const callerOf = (one: ReturnType<typeof packet>) =>
+      submissionIn(one, requestIn(one), gateway.engine.settings.current).caller;
     expect(callerOf(packet("ann", "ann"))).toEqual({ name: "ann" });
     expect(callerOf(packet(null, "ann"))).toBeUndefined();
   });
@@ -155,6 +158,40 @@ describe("conditions see the authenticated caller", () => {
     const rule = { id: "r", match: { when }, decision: "deny", reason: "r" };
     const read = readPolicy({ name: "p.yaml", text: JSON.stringify({ rules: [rule] }) });
     expect(read).toMatchObject({ kind: "bad", problems: [expect.stringContaining(problem)] });
+  });
+});
+
+describe("a sender of the bus", () => {
+  const SENDER = {
+    keyFile: "",
+    tenants: ["default"],
+    person: "zoe",
+    actorId: "agent-7",
+    actorType: "service",
+  } as const;
+  const read = (meta: object, principalId?: string) => {
+    const body = { kind: "job_request", jobId: "j", topic: TOPIC, input: 1, meta, principalId } as const;
+    const origin = { kind: "arrived", bytes: new Uint8Array(), signedBy: "ann" } as const;
+    const packet = { traceId: "t", senderId: "ann", createdAtMs: 0, body, origin } as unknown as Packet;
+    return submissionIn(packet, requestIn(packet), { senders: { ann: SENDER } });
+  };
+
+  test("that is bound to an actor submits for this actor only", () => {
+    for (const meta of [{}, { actorId: "agent-7", actorType: "service" }]) {
+      expect(read(meta)).toMatchObject({ actorId: "agent-7", actorType: "service", caller: { name: "ann" } });
+    }
+    expect(() => read({ actorId: "agent-8" })).toThrow("`agent-7` only");
+    expect(() => read({ actorType: "human" })).toThrow("`service` only");
+    expect(() => read({}, "agent-8")).toThrow("`agent-7` only");
+  });
+
+  test("of a person: the person cannot approve its jobs", async () => {
+    await publish("true", "require_approval");
+    await admitJob(gateway.engine, read({}));
+    const [own, other, unnamed] = [await newKey({ person: "zoe" }), await newKey({ person: "sam" }), await newKey({})];
+    expect(await post("approvals/j/approve", {}, own.key)).toMatchObject({ body: { code: "own_job" } });
+    expect(await post("approvals/j/approve", {}, unnamed.key)).toMatchObject({ body: { code: "person_required" } });
+    expect(await post("approvals/j/approve", {}, other.key)).toMatchObject({ status: 200 });
   });
 });
 
@@ -211,6 +248,13 @@ describe("four-eyes approval", () => {
     expect(await approve(jobId, other.key)).toMatchObject({ status: 200 });
     const entries = (await get("audit?limit=100")).items.filter(({ kind }) => kind === "approval");
     expect(entries).toMatchObject([{ who: other.id, what: "approved", facts: { person: "sam" } }]);
+  });
+
+  test("needs a known person if the submitter is one: a key without a person could be theirs", async () => {
+    const [first, unnamed] = [await newKey({ person: "zoe" }), await newKey({})];
+    const jobId = (await submit(first.key)).body.job_id;
+    expect(await approve(jobId, unnamed.key)).toMatchObject({ status: 403, body: { code: "person_required" } });
+    expect(await post(`approvals/${jobId}/reject`, { reason: "no" }, unnamed.key)).toMatchObject({ status: 200 });
   });
 
   test("covers approval steps of runs", async () => {

@@ -1,4 +1,6 @@
 import { afterEach, expect, test } from "vitest";
+import { checkSubmission } from "../../src/core/jobs/submission.ts";
+import { admitJob } from "../../src/engine/intake/index.ts";
 import { openTestGateway, type TestGateway } from "../gateway/test-gateway.ts";
 
 let gateway: TestGateway;
@@ -37,4 +39,26 @@ test("an approver sees where values are hidden, and reveals them with an audit e
   expect(entries).toMatchObject([{ who: operator.id, facts: { job: "pay", reason: "check the card" } }]);
   await gateway.call("POST", "/api/v1/approvals/pay/approve", { key: operator.key, body: {} });
   expect((await reveal(operator.key)).statusCode).toBe(409);
+});
+
+test("hidden values are listed and revealed wherever they are: request fields, and inputs that are not in the list", async () => {
+  gateway = await openTestGateway();
+  const operator = await gateway.keyOf("default", "operator");
+  const input = { pad: "x".repeat(300_000), db: { pass: "p-canary" } };
+  const checked = checkSubmission({
+    topic: "demo.approve",
+    input,
+    jobId: "pay",
+    details: { env: { API_KEY: "e-canary" } },
+  });
+  if (checked.kind === "bad") throw new Error(checked.problems.join());
+  await admitJob(gateway.engine, checked.submission);
+  const listed = await gateway.call("GET", "/api/v1/approvals", { key: operator.key });
+  expect(listed.json<{ items: Body[] }>().items[0]).toMatchObject({ hidden: ["env.API_KEY"] });
+  const detail = await gateway.call("GET", "/api/v1/jobs/pay", { key: operator.key });
+  expect(detail.json()).toMatchObject({ hidden: ["input.db.pass", "env.API_KEY"] });
+  expect(listed.body + detail.body).not.toContain("canary");
+  const options = { key: operator.key, body: { reason: "why" } };
+  const revealed = await gateway.call("POST", "/api/v1/approvals/pay/reveal", options);
+  expect(revealed.json()).toMatchObject({ input, env: { API_KEY: "e-canary" } });
 });

@@ -16,6 +16,10 @@ export function addApproval(program: Command, { io, client, exit }: CommandConte
     .option("--job-hash <hash>", "approve only if the job still has this hash")
     .option("--snapshot <hash>", "approve only if this policy snapshot requested the approval")
     .action(async (id: string, options: ApproveOptions) => exit(await approveJob(io, client(), id, options)));
+  addCommand(approval, "reveal", "print the hidden values of a job that awaits approval; recorded in the audit log")
+    .argument("<id>", "job id")
+    .requiredOption("--reason <text>", "reason for the audit log")
+    .action(async (id: string, options: RejectOptions) => exit(await revealJob(io, client(), id, options)));
   addCommand(approval, "reject", "reject a job; it ends as DENIED")
     .argument("<id>", "job id")
     .requiredOption("--reason <text>", "reason for the audit log")
@@ -25,7 +29,7 @@ export function addApproval(program: Command, { io, client, exit }: CommandConte
 async function listApprovals(io: Io, client: Client, options: PageOptions): Promise<ExitCode> {
   const { limit, cursor } = options;
   return showPage(io, await client.get("/approvals", { limit, cursor }), options, {
-    headers: ["JOB", "TOPIC", "SUBMITTED BY", "EXPIRES", "RULE", "REASON", "INPUT"],
+    headers: ["JOB", "TOPIC", "SUBMITTED BY", "EXPIRES", "RULE", "REASON", "HIDDEN", "INPUT"],
     row: (job) => [
       job.job_id,
       job.topic,
@@ -33,6 +37,8 @@ async function listApprovals(io: Io, client: Client, options: PageOptions): Prom
       job.expires_at,
       job.rule_id,
       job.reason,
+      // Other versions may lack it.
+      truncated((job.hidden ?? []).join(" ")) || "–",
       truncated(JSON.stringify(job.input)),
     ],
     command: "approval list",
@@ -51,6 +57,12 @@ async function approveJob(io: Io, client: Client, id: string, options: ApproveOp
   const moved = await client.post(`${pathTo("approvals", id)}/approve`, body);
   if (options.json) printJson(io, moved);
   else io.out(`job ${moved.job_id} approved, state ${moved.state}\n`);
+  return EXIT.ok;
+}
+
+/** A JSON document, like the input itself. */
+async function revealJob(io: Io, client: Client, id: string, { reason }: RejectOptions): Promise<ExitCode> {
+  printJson(io, await client.post(`${pathTo("approvals", id)}/reveal`, { reason }));
   return EXIT.ok;
 }
 

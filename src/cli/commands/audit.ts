@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import type { Command } from "commander";
 import { isSignedBy } from "../../adapters/node/audit-signer.ts";
-import { type AuditCheckpoint, checkpointText, readCheckpoint } from "../../core/model/audit-checkpoint.ts";
+import { type AuditCheckpoint, checkpointText, readCheckpoint } from "../../core/model/audit.ts";
 import type { Client } from "../client.ts";
 import { addCommand, addGroup, addListCommand, type CommandContext } from "../context.ts";
 import { CliError, EXIT, type ExitCode } from "../exit.ts";

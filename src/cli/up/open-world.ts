@@ -7,11 +7,11 @@ import type { ServerInfo } from "../../gateway/route.ts";
 import type { Stop } from "../../ports/bus.ts";
 import type { World } from "../../ports/world.ts";
 import type { Cluster } from "../../worlds/cluster.ts";
-import { makePrivate } from "./private-directory.ts";
+import { makePrivate, openPaths } from "./private-directory.ts";
 
 export interface OpenedWorld {
   readonly world: World;
-  readonly facts: Pick<ServerInfo, "mode" | "durability" | "warnings" | "servers" | "signatures">;
+  readonly facts: Pick<ServerInfo, "mode" | "durability" | "warnings" | "currentWarnings" | "servers" | "signatures">;
   readonly close: Stop;
 }
 
@@ -27,9 +27,15 @@ export async function openWorld(config: Config, live: LiveSettings, options: Wor
   if (natsUrl === null || redisUrl === null) {
     // Loaded on demand: each mode loads only its own drivers.
     const { openEmbedded } = await import("../../worlds/embedded.ts");
-    const warnings = makePrivate(dataDir);
+    makePrivate(dataDir);
     const { world, close } = await openEmbedded({ ...options, dir: dataDir, bus });
-    return { world, facts: { mode: "embedded", durability: EMBEDDED, warnings }, close };
+    const facts = {
+      mode: "embedded",
+      durability: EMBEDDED,
+      warnings: [],
+      currentWarnings: () => openPaths(dataDir),
+    } as const;
+    return { world, facts, close };
   }
   const { openCluster } = await import("../../worlds/cluster.ts");
   const codec = await openCodec(signatures, live, options);

@@ -10,7 +10,8 @@ import { type DecisionContext, endJob, historyLine } from "./transitions.ts";
  * 1. An approval is bound to the job's hash and the policy snapshot of the request. If either has changed, the approval
  *    is void and the job is checked again.
  * 2. An approval is used once and expires. Submitters cannot approve their own jobs unless the policy rule allows it:
- *    neither with the key of the submission nor with another key of the same person.
+ *    neither with the key of the submission nor with another key of the same person. If the submitter is a known person, so
+ *    must be the approver.
  * 3. An expired approval ends the job as TIMEOUT, with a dead letter.
  */
 export function requestApproval(job: Job, safety: Decision, context: DecisionContext): Job {
@@ -42,14 +43,15 @@ export interface Approver {
 }
 
 /** Why the approver cannot approve the job now, judged from the job record alone; null if the approval is possible. */
-export type ApprovalBlock = "not_waiting" | "expired" | "own_job";
+export type ApprovalBlock = "not_waiting" | "expired" | "own_job" | "no_person";
 
 export function approvalBlock(job: Job, { by, person }: Approver, nowMs: number): ApprovalBlock | null {
   const { approval, submittedBy, caller } = job;
   if (job.state !== "APPROVAL_REQUIRED" || !approval) return "not_waiting";
   if (nowMs >= approval.expiresMs) return "expired";
-  const isOwn = by === submittedBy || (person !== undefined && person === caller?.person);
-  return isOwn && !approval.bySubmitter ? "own_job" : null;
+  if (approval.bySubmitter) return null;
+  if (by === submittedBy || (person !== undefined && person === caller?.person)) return "own_job";
+  return caller?.person !== undefined && person === undefined ? "no_person" : null;
 }
 
 export type ApprovalResult =

@@ -1,6 +1,7 @@
 import type { JobResult } from "../../protocol/packet.ts";
 import { appendHistory, isFinal, type Job, type JobEvent, type JobState, moveJob, type Payload } from "../model/job.ts";
 import { type ProgressDetails, resultDetailsOf } from "../model/job-details.ts";
+import { countedBytes } from "../model/quota.ts";
 import type { Writable } from "../model/table.ts";
 import { type Budget, isBudgetExhausted } from "../retry/budget.ts";
 import type { WireError } from "../retry/intent.ts";
@@ -95,6 +96,8 @@ export function applyResult(job: Job, result: JobResult, output: Payload | null,
   if (result.status === "succeeded") {
     const done = endJob(job, "SUCCEEDED", context);
     done.output = output;
+    const bytes = countedBytes(output);
+    if (bytes > 0) done.bytes = (job.bytes ?? 0) + bytes;
     done.error = null;
     done.workerId = result.workerId;
     done.history = appendHistory(job, historyLine(job, "succeeded", undefined, context.nowMs, result.workerId));

@@ -1,5 +1,6 @@
 import { appendHistory, isFinal, type Job, moveJob, type Payload, REDRIVABLE } from "../model/job.ts";
 import { budgetMsOf } from "../model/job-details.ts";
+import { countedBytes } from "../model/quota.ts";
 import type { Writable } from "../model/table.ts";
 import type { Decision } from "../policy/decision.ts";
 import type { WireError } from "../retry/intent.ts";
@@ -49,6 +50,8 @@ export function newJob(
     error: null,
     history: [],
   };
+  const bytes = countedBytes(input);
+  if (bytes > 0) job.bytes = bytes;
   if (submittedBy !== null) job.submittedBy = submittedBy;
   if (caller !== undefined) job.caller = caller;
   if (actorType !== null) job.actorType = actorType;

@@ -1,4 +1,5 @@
-import { appendHistory, type HistoryLine, type Job, type JobEvent, moveJob, type StepRetry } from "../model/job.ts";
+import { appendHistory, type HistoryLine, type Job, type JobEvent, moveJob } from "../model/job.ts";
+import type { StepRetry } from "../model/job-details.ts";
 import type { Writable } from "../model/table.ts";
 import { recordFailure } from "../retry/budget.ts";
 import { delayFor } from "../retry/failure.ts";

@@ -23,6 +23,7 @@ export const ERRORS = {
   tenant_forbidden: { status: 403, retryable: false, title: "API key belongs to another tenant" },
   actor_forbidden: { status: 403, retryable: false, title: "API key is bound to another actor" },
   own_job: { status: 403, retryable: false, title: "submitters cannot approve their own jobs" },
+  person_required: { status: 403, retryable: false, title: "the approver must be a known person" },
   denied: { status: 403, retryable: false, title: "job denied by the safety policy" },
   route_not_found: { status: 404, retryable: false, title: "route not found" },
   job_not_found: { status: 404, retryable: false, title: "job not found" },

@@ -73,3 +73,31 @@ export function resultDetailsOf(result: JobResult): ResultDetails | undefined {
 export const POINTER_LENGTH_MAX = 1_024;
 const CODE_LENGTH_MAX = 256;
 const ARTIFACTS_MAX = 64;
+
+/** The step that a job executes. Only `worker` steps are sent to workers. */
+export interface StepRef {
+  readonly runId: string;
+  readonly stepId: string;
+  readonly kind: "worker" | "approval" | "delay" | "subworkflow";
+  /** The child's index in a `for_each`. */
+  readonly index?: number;
+  /** Replaces the retry policy of the class `unclassified`. */
+  readonly retry?: StepRetry;
+  /** `delay`: when it ends. */
+  readonly untilMs?: number;
+  /** `subworkflow`: the workflow and its current sub-run. */
+  readonly workflowId?: string;
+  readonly version?: number;
+  readonly subRunId?: string;
+  /** The job ended before its sub-run: the sub-run must still be cancelled. */
+  readonly isSubRunLeft?: true;
+}
+
+export interface StepRetry {
+  readonly retriesMax: number;
+  readonly initialMs: number;
+  readonly maxMs: number;
+  readonly multiplier: number;
+  /** `full`: uniform from 0 to the backoff; `equal`: its upper half; `none`: the backoff itself. */
+  readonly jitter: "full" | "equal" | "none";
+}

@@ -5,8 +5,9 @@ import type { WireError } from "../retry/intent.ts";
 import type { RetryClass } from "../retry/retry-classes.ts";
 import { type Arms, type Measures, unitLists } from "./arms.ts";
 import type { Caller } from "./caller.ts";
-import type { JobDetails, ProgressDetails, ResultDetails } from "./job-details.ts";
+import type { JobDetails, ProgressDetails, ResultDetails, StepRef } from "./job-details.ts";
 import { clientJobId } from "./job-id.ts";
+import { withQuotas } from "./quota.ts";
 import type { CounterName, Placement, Table, Writable } from "./table.ts";
 
 /**
@@ -98,6 +99,8 @@ export interface Job {
   readonly arms?: Arms;
   /** Only of a job without a run; the figures of a run's jobs are on the run. */
   readonly measures?: Measures;
+  /** Counted payload bytes (`quota.ts`); absent if there are none. */
+  readonly bytes?: number;
 }
 
 /** An approval request, bound to this job and policy snapshot. */
@@ -188,6 +191,8 @@ export interface Retry {
 
 export const HISTORY_MAX = 20;
 
+export const OPEN_STATES = JOB_STATES.filter((state) => JOB_MOVES[state].length > 0);
+
 export const isFinal = (state: JobState): boolean => JOB_MOVES[state].length === 0;
 
 /** Keeps the first and the latest lines. */
@@ -223,7 +228,7 @@ export const JOBS: Table<Job> = {
         : isForSlot
           ? { name: slotWaitsIn(job.org), score }
           : null,
-      counters: countersOf(job),
+      counters: withQuotas(countersOf(job), job.org, !isFinal(job.state), job.bytes),
       dueMs: job.dueMs,
     };
   },
@@ -368,33 +373,6 @@ function copyOf(job: Job): Writable<Job> {
   if (job.resultDetails !== undefined) copy.resultDetails = job.resultDetails;
   if (job.arms !== undefined) copy.arms = job.arms;
   if (job.measures !== undefined) copy.measures = job.measures;
+  if (job.bytes !== undefined) copy.bytes = job.bytes;
   return copy;
-}
-
-/** The step that a job executes. Only `worker` steps are sent to workers. */
-export interface StepRef {
-  readonly runId: string;
-  readonly stepId: string;
-  readonly kind: "worker" | "approval" | "delay" | "subworkflow";
-  /** The child's index in a `for_each`. */
-  readonly index?: number;
-  /** Replaces the retry policy of the class `unclassified`. */
-  readonly retry?: StepRetry;
-  /** `delay`: when it ends. */
-  readonly untilMs?: number;
-  /** `subworkflow`: the workflow and its current sub-run. */
-  readonly workflowId?: string;
-  readonly version?: number;
-  readonly subRunId?: string;
-  /** The job ended before its sub-run: the sub-run must still be cancelled. */
-  readonly isSubRunLeft?: true;
-}
-
-export interface StepRetry {
-  readonly retriesMax: number;
-  readonly initialMs: number;
-  readonly maxMs: number;
-  readonly multiplier: number;
-  /** `full`: uniform from 0 to the backoff; `equal`: its upper half; `none`: the backoff itself. */
-  readonly jitter: "full" | "equal" | "none";
 }

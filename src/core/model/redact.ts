@@ -4,7 +4,7 @@
  *
  * 1. By name: values under `password`, `token`, `api_key`, `Authorization`, `cookie`, `ssn` and similar, at any depth.
  * 2. By pattern: private keys, JWTs, keys of well-known services and of Cordum, card numbers, passwords in URLs, in `name=value`,
- *    in `name: value` and after a flag, in values and in names.
+ *    in `name: value` and after a flag, in values and in names; items of a list after such a flag.
  * 3. By path: the setting `redaction.paths`, such as `input.card.number`; `*` matches one segment.
  * 4. It never throws and its work is bounded: what is too deep or too large is replaced by `[cut]`.
  */
@@ -88,7 +88,8 @@ function redactValue(value: unknown, paths: readonly Path[], depth: number, budg
     const items: unknown[] = [];
     for (const [at, item] of value.entries()) {
       if (budget.nodes-- <= 0) return [...items, CUT];
-      items.push(redactValue(item, descend(paths, [String(at)]), depth + 1, budget));
+      const isAfterFlag = typeof item === "string" && isSecretFlag(value[at - 1]);
+      items.push(isAfterFlag ? REDACTED : redactValue(item, descend(paths, [String(at)]), depth + 1, budget));
     }
     return items;
   }
@@ -106,6 +107,9 @@ function redactValue(value: unknown, paths: readonly Path[], depth: number, budg
   }
   return Object.fromEntries(entries);
 }
+
+const isSecretFlag = (item: unknown): boolean =>
+  typeof item === "string" && item.length <= 64 && SECRET_FLAG.test(item);
 
 function redactWithin(text: string, budget: Budget): string {
   const left = Math.max(0, budget.chars);
@@ -128,7 +132,7 @@ function descend(paths: readonly Path[], steps: Path): readonly Path[] {
 /** Cheap prefilters: true wherever one of the patterns could match. */
 const SUSPECT_NAME = /pass|pwd|secret|cred|auth|cookie|otp|cv[vc]|key|token|jwt|bearer|ssn|social|card/i;
 const SUSPECT =
-  /-----BEGIN|eyJ|A[A-Z]{3}[A-Z0-9]{16}|cordum_|AIza|gh[a-z]_|github_pat_|glpat-|xox|xapp|[sr]k[-_]|whsec_|:\/\/|\/services\/|[Bb][Ee][Aa][Rr][Ee][Rr]|[Bb][Aa][Ss][Ii][Cc]|=|:\s|"\s{0,8}:|--?\w|hf_|npm_|\d{4}/;
+  /-----BEGIN|eyJ|A[A-Z]{3}[A-Z0-9]{16}|cordum_|AIza|gh[a-z]_|github_pat_|glpat-|xox|xapp|[sr]k[-_]|whsec_|:\/\/|\/services\/|[Bb][Ee][Aa][Rr][Ee][Rr]|[Bb][Aa][Ss][Ii][Cc]|=|:\s|"\s{0,8}:|[Pp][AaWw][SsDd]|--?\w|hf_|npm_|\d{4}/;
 
 const SECRET_NAME = new RegExp(
   `(^|_)(${[
@@ -169,24 +173,35 @@ const PATTERNS: readonly Pattern[] = [
     by: `$1$2${REDACTED}`,
   },
   {
-    look: /=|"\s{0,8}:/,
+    // JSON in a text, also escaped.
+    look: /"\s{0,8}:/,
     pattern:
-      /(password|passwd|pwd|passphrase|secret|token|api[_-]?key|access[_-]?key|account[_-]?key|authorization|cookie)(=|"\s{0,8}:\s{0,8}")(?!\[redacted\])[^\s"'&,;]{3,}/gi,
-    by: `$1$2${REDACTED}`,
+      /((?:password|passwd|pwd|passphrase|secret|token|api[_-]?key|access[_-]?key|account[_-]?key|authorization|cookie|(?<![A-Za-z0-9])(?:pass|auth|ssn))\\{0,4}"\s{0,8}:\s{0,8}\\{0,4}")(?!\[redacted\])(?:[^"\\]|\\[^"]){1,4096}/gi,
+    by: `$1${REDACTED}`,
   },
   {
-    look: /:\s/,
+    look: /=/,
     pattern:
-      /\b(password|passwd|pwd|passphrase|secret|api[_-]?key|access[_-]?key|account[_-]?key)(\s{0,4}:\s{1,4})(?!\[redacted\])[^\s"'&,;]+/gi,
-    by: `$1$2${REDACTED}`,
+      /((?:password|passwd|pwd|passphrase|secret|token|api[_-]?key|access[_-]?key|account[_-]?key|authorization|cookie|(?<![A-Za-z0-9])(?:pass|ssn))=)(?!\[redacted\])(?:"[^"]{1,256}"|'[^']{1,256}'|[^\s"'&,;]{3,})/gi,
+    by: `$1${REDACTED}`,
+  },
+  {
+    look: /:/,
+    pattern:
+      /(?<![A-Za-z0-9])((?:(?:password|passwd|pwd|passphrase)\s{0,4}:\s{0,4}|(?:secret|ssn|api[_-]?key|access[_-]?key|account[_-]?key)\s{0,4}:\s{1,4}))(?!\[redacted\])(?:"[^"]{1,256}"|'[^']{1,256}'|[^\s"'&,;]+)/gi,
+    by: `$1${REDACTED}`,
   },
   {
     look: /--?\w/,
     pattern:
-      /((?:^|\s)--?(?:[a-z]{1,20}-)?(?:password|passwd|pwd|pass|passphrase|secret|token|api-?key|access-?key)(?:\s{1,8}|=))(?!\[redacted\])(?!-)[^\s"'&,;]+/gi,
+      /((?:^|\s)--?(?:[a-z]{1,20}-)?(?:password|passwd|pwd|pass|passphrase|secret|token|api-?key|access-?key)(?:\s{1,8}|=))(?!\[redacted\])(?!-)(?:"[^"]{1,256}"|'[^']{1,256}'|[^\s"'&,;]+)/gi,
     by: `$1${REDACTED}`,
   },
 ];
+
+/** A flag of a command line that is given as a list; its value is the next item. */
+const SECRET_FLAG =
+  /^--?(?:[a-z]{1,20}-){0,3}(?:password|passwd|pwd|pass|passphrase|secret|token|api-?key|access-?key|auth)$/i;
 
 const CARD_LOOK = /\d{4}/;
 const CARD = /(?<![\d.-])\d(?:[ -]?\d){12,18}(?![\d-])/g;

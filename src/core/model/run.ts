@@ -2,6 +2,7 @@ import type { WireError } from "../retry/intent.ts";
 import { type Arms, type Measures, unitLists } from "./arms.ts";
 import type { Caller } from "./caller.ts";
 import type { Payload } from "./job.ts";
+import { storedBytesOf } from "./quota.ts";
 import type { CounterName, Placement, Table, Writable } from "./table.ts";
 
 /**
@@ -69,6 +70,8 @@ export interface Run {
   // Rare fields are optional to keep records small.
   readonly submittedBy?: string;
   readonly caller?: Caller;
+  /** Counted payload bytes (`quota.ts`). */
+  readonly bytes?: number;
   readonly actorId?: string;
   readonly traceparent?: string;
   readonly priority?: "interactive" | "batch" | "critical";
@@ -198,7 +201,10 @@ export const RUNS: Table<Run> = {
     return {
       lists,
       queue: null,
-      counters: isRunFinal(run.state) ? [] : [runsOpenOf(run.org)],
+      counters: [
+        ...(isRunFinal(run.state) ? [] : [runsOpenOf(run.org)]),
+        ...(run.bytes === undefined ? [] : [{ ...storedBytesOf(run.org), by: run.bytes }]),
+      ],
       dueMs: run.dueMs,
     };
   },
@@ -282,6 +288,7 @@ export function copyRun(run: Run): Writable<Run> {
   if (run.rerunOf !== undefined) copy.rerunOf = run.rerunOf;
   if (run.arms !== undefined) copy.arms = run.arms;
   if (run.measures !== undefined) copy.measures = run.measures;
+  if (run.bytes !== undefined) copy.bytes = run.bytes;
   return copy;
 }
 

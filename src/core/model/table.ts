@@ -12,7 +12,7 @@ export interface Placement {
   readonly lists: readonly Entry[];
   /** Lowest score first. */
   readonly queue: Entry | null;
-  readonly counters: readonly CounterName[];
+  readonly counters: readonly Count[];
   /** When the sweeper processes the record; null for never. */
   readonly dueMs: number | null;
 }
@@ -27,6 +27,12 @@ export interface Entry {
 export interface CounterName {
   readonly group: string;
   readonly name: string;
+}
+
+/** A counter, and what one record adds to it: 1 if `by` is absent. */
+export interface Count extends CounterName {
+  /** A positive integer. */
+  readonly by?: number;
 }
 
 /** For values under construction. */

@@ -24,7 +24,7 @@ export async function handleSubmission(
     return; // Otherwise a duplicate: the job was processed, or its due time will process it.
   }
   if (request.announces) throw new Error(`job \`${request.jobId}\` was announced but is not in the store`);
-  const admitted = await admitJob(engine, submissionIn(packet, request), SUBMIT);
+  const admitted = await admitJob(engine, submissionIn(packet, request, engine.settings.current), SUBMIT);
   if (admitted.kind === "unusable") throw refused("DUPLICATE", "job id not available; choose another one");
   if (admitted.kind === "conflict") {
     throw refused("DUPLICATE", `job \`${request.jobId}\` exists with a different body; use a new id for each job`);

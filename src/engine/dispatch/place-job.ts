@@ -4,6 +4,7 @@ import { type Guard, type Put, put, type Total, type Versioned } from "../../por
 import { decisionContext } from "../context.ts";
 import type { DispatchContext, Needs } from "../engine.ts";
 import { failureMessage } from "../packets.ts";
+import { admissionGuards, throwIfExceeded } from "../quotas.ts";
 import { drainBacklog, sendJob } from "./backlog.ts";
 import { capacityGuards, limitOfGuard } from "./capacity-guards.ts";
 import { windowOf } from "./dispatch-window.ts";
@@ -16,7 +17,8 @@ import { settleJob } from "./settle-job.ts";
  * 1. The job is dispatched at once if there is capacity and no job of its org waits before it; otherwise it enters the
  *    backlog. Both are one commit, together with the caller's puts.
  * 2. Capacity is a guard of the commit (`capacity-guards.ts`), so no race exceeds it.
- * 3. A job without an eligible worker waits on its own record (`select-target.ts`) and does not block the backlog.
+ * 3. A new job (`before` is null) also needs room in the quotas of its tenant; without it the call throws `QuotaExceeded`.
+ * 4. A job without an eligible worker waits on its own record (`select-target.ts`) and does not block the backlog.
  */
 export async function placeJob(
   engine: DispatchContext,
@@ -30,13 +32,20 @@ export async function placeJob(
   if (holding?.kind === "waits") return commitUndispatched(engine, before, holding.job, puts, guards, totals);
   if (job.state === "SCHEDULED" && !holding && canDispatchNow(engine, job)) {
     const sent = dispatched(engine, job);
+    const quotas = before === null ? admissionGuards(engine.settings.current, sent) : NONE;
     const first: Guard = { kind: "counter", counter: backlogOfOrg(job.topic, job.org), max: 0 };
     const committed = await engine.commit({
       org: job.org,
       puts: [...puts, put(JOBS, job.id, before, sent)],
-      guards: [...guards, first, ...capacityGuards(job, engine.settings.current, windowOf(engine, job.topic))],
+      guards: [
+        ...guards,
+        ...quotas,
+        first,
+        ...capacityGuards(job, engine.settings.current, windowOf(engine, job.topic)),
+      ],
       totals,
     });
+    throwIfExceeded(engine, job.org, quotas, committed);
     switch (committed.kind) {
       case "committed":
         sendJob(engine, { id: job.id, version: (before?.version ?? 0) + 1, value: sent });
@@ -82,14 +91,16 @@ async function commitUndispatched(
     return (await settleJob(engine, before, job, puts, { guards })) ? job.state : "stale";
   }
   const message = failureMessage(engine.world.name, job);
+  const quotas = before === null ? admissionGuards(engine.settings.current, job) : NONE;
   const committed = await engine.commit({
     org: job.org,
     puts: [...puts, put(JOBS, job.id, before, job)],
-    guards,
+    guards: quotas.length === 0 ? guards : [...guards, ...quotas],
     totals,
     ...(message ? { sends: [message] } : {}),
     watch: [inFlightOf(job.topic)],
   });
+  throwIfExceeded(engine, job.org, quotas, committed);
   if (committed.kind !== "committed") return "stale";
   if (isFinal(job.state)) engine.world.metrics.add("cordum_jobs_total", { state: job.state });
   // All jobs in flight may have ended since the refusal; then no other commit drains this backlog.
@@ -101,3 +112,5 @@ async function commitUndispatched(
 function canDispatchNow(engine: Needs<"world" | "jobCache">, job: Job): boolean {
   return !engine.jobCache.isFull(job.topic) && !engine.jobCache.isIdle(job.topic, engine.world.clock.now());
 }
+
+const NONE: readonly Guard[] = [];

@@ -14,6 +14,7 @@ import { placeJob } from "../dispatch/index.ts";
 import type { DispatchContext, Needs } from "../engine.ts";
 import { refused, submitMessage } from "../packets.ts";
 import { ownedByJob, type Place, readSent, storeBytes, storeSent, tooLargeText } from "../payloads.ts";
+import { admissionGuards, QuotaExceeded, requireRoom, throwIfExceeded } from "../quotas.ts";
 import { policyRequestOf } from "../safety/index.ts";
 
 /**
@@ -23,7 +24,8 @@ import { policyRequestOf } from "../safety/index.ts";
  * 2. A key that was used before returns its job, also while that job is being created; with another body it is a
  *    conflict.
  * 3. Ids are scoped by tenant (`core/model/job-id.ts`): an id that another tenant uses is free.
- * 4. With a local safety kernel, admission, check and placement are one commit without a message; otherwise the job is
+ * 4. A job that would exceed a quota of its tenant is refused (`quotas.ts`).
+ * 5. With a local safety kernel, admission, check and placement are one commit without a message; otherwise the job is
  *    PENDING and announced by the outbox.
  */
 export type Admitted =
@@ -50,7 +52,8 @@ export async function admitJob(
     if (admitted.kind === "conflict" || admitted.kind === "unusable") rejected("conflict");
     return admitted;
   } catch (error) {
-    rejected(intentOf(error).kind === "permanent" ? "invalid" : "unavailable");
+    const isPermanent = intentOf(error).kind === "permanent";
+    rejected(error instanceof QuotaExceeded ? "quota" : isPermanent ? "invalid" : "unavailable");
     throw error;
   } finally {
     const seconds = Math.max(0, clock.now() - startMs) / 1_000;
@@ -82,11 +85,14 @@ async function takeIn(engine: DispatchContext & Needs<"audit">, submission: Subm
     recordAudit(engine, repeatedLine(checked, replayed.jobId));
     return replayed;
   }
+  const quotas = admissionGuards(engine.settings.current, job);
   const committed = await engine.commit({
     org: job.org,
     puts: [...reservation, put(JOBS, jobId, null, job)],
+    guards: quotas,
     sends: [submitMessage(engine.world.name, job)],
   });
+  throwIfExceeded(engine, org, quotas, committed);
   if (committed.kind === "committed") return { kind: "accepted", jobId, traceId, state: job.state };
   return replay(engine, submission, job);
 }
@@ -133,7 +139,8 @@ function storeInput(
   submission: Submission,
   jobId: string,
 ): Promise<Payload> | Payload {
-  const place = (): Place => {
+  const place = async (bytes: number): Promise<Place> => {
+    await requireRoom(engine, submission.org, bytes);
     const { job, retention } = engine.settings.current;
     const untilMs = engine.world.clock.now() + job.deadlineMs + retention.jobsMs;
     return { owner: ownedByJob({ org: submission.org, id: jobId }), untilMs };
@@ -143,7 +150,11 @@ function storeInput(
 }
 
 /** Copies an input that the client stored; its key is not read again. */
-async function copyInput(engine: Needs<"world">, key: string, place: () => Place): Promise<Payload> {
+async function copyInput(
+  engine: Needs<"world">,
+  key: string,
+  place: (bytes: number) => Promise<Place>,
+): Promise<Payload> {
   const bytes = await readSent(engine, key);
   if (bytes === null)
     throw refused("NOT_FOUND", `there is no input at \`${key}\`; store it before the job is submitted`);

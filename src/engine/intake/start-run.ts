@@ -9,6 +9,7 @@ import { type Put, put } from "../../ports/store.ts";
 import type { JobPriority } from "../../protocol/packet.ts";
 import type { DispatchContext, Needs, RunContext } from "../engine.ts";
 import { storeForRun, tooLargeText } from "../payloads.ts";
+import { QuotaExceeded } from "../quotas.ts";
 import { createRun, planOf, type RunLimitReached, runLimitOf, versionToRun } from "../runs/index.ts";
 import { type Admission, withAdmissionLock } from "./admission-lock.ts";
 
@@ -182,7 +183,7 @@ export async function measureAdmission(
     if (outcome.kind !== "started" && outcome.kind !== "replayed") rejected(outcome.kind);
     return outcome;
   } catch (error) {
-    rejected("unavailable");
+    rejected(error instanceof QuotaExceeded ? "quota" : "unavailable");
     throw error;
   } finally {
     const seconds = Math.max(0, clock.now() - fromMs) / 1_000;

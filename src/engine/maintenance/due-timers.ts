@@ -115,7 +115,9 @@ async function onJobDue(engine: RunContext & Needs<"arrivals">, found: Versioned
   } else if (job.state === "PENDING") {
     await checkSafety(engine, found);
   } else if (job.state === "RETRYING") {
-    await placeJob(engine, found, resumeJob(job, decisionContext(engine, job)));
+    // The deadline comes before the next attempt, and the clock of this process is slightly behind it.
+    if (job.wait && job.wait.untilMs > job.deadlineMs) engine.timers.arm(found);
+    else await placeJob(engine, found, resumeJob(job, decisionContext(engine, job)));
   }
 }
 

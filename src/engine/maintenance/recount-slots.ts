@@ -1,4 +1,5 @@
-import { JOBS, SLOT_WAITS_GROUP, slotWaitsIn, slotWaitsOf } from "../../core/model/job.ts";
+import { JOBS, jobsOf, OPEN_STATES, SLOT_WAITS_GROUP, slotWaitsIn, slotWaitsOf } from "../../core/model/job.ts";
+import { OPEN_JOBS_GROUP, openJobsOf } from "../../core/model/quota.ts";
 import { openRunLists, RUNS, RUNS_GROUP, runsOpenOf } from "../../core/model/run.ts";
 import { ALL_WORKFLOWS, WORKFLOW_HEADS } from "../../core/model/workflow.ts";
 import type { Needs } from "../engine.ts";
@@ -20,6 +21,7 @@ export class SlotRecounts {
   async pass(engine: Needs<"world">): Promise<void> {
     await this.#look(engine);
     await recountSlots(engine, this.#seen);
+    await recountOpenJobs(engine);
   }
 
   /** Continues through the workflows, and starts again after the last. */
@@ -47,6 +49,16 @@ export async function recountSlots(engine: Needs<"world">, seen: Set<string> = n
     seen.delete(org);
   }
   await Promise.all(orgs.map((org) => recountOrg(engine, org)));
+}
+
+/** Jobs that an earlier version stored were not counted; their end makes the counter of their tenant negative. */
+async function recountOpenJobs({ world: { store, log } }: Needs<"world">): Promise<void> {
+  for (const [org, count] of await store.counts(OPEN_JOBS_GROUP, ORGS_MAX)) {
+    if (count >= 0) continue;
+    const lists = OPEN_STATES.map((state) => jobsOf(org, state));
+    const by = -(await store.recount(openJobsOf(org), JOBS.name, lists));
+    log.write("info", "open_jobs_recounted", { org, by });
+  }
 }
 
 async function recountOrg(engine: Needs<"world">, org: string): Promise<void> {

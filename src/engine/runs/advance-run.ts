@@ -13,6 +13,7 @@ import { ConflictError } from "../commit.ts";
 import { decisionContext } from "../context.ts";
 import { settleJobAlone } from "../dispatch/index.ts";
 import type { DispatchContext, Needs } from "../engine.ts";
+import { storedBytesGuard } from "../quotas.ts";
 import { commitRun, type Ended } from "./commit-run.ts";
 import { decideRun, type RunDecision, STOPPED_MAX } from "./decide-run.ts";
 import { measureBatch } from "./measure-batch.ts";
@@ -96,6 +97,7 @@ async function decideAndCommit(
   waiting: readonly PendingRunEvent[],
   lock: HeldLock,
   tries: number,
+  isOverQuota = false,
 ): Promise<Outcome> {
   const { id, value: before } = found;
   const { fence, waitedMs, attempts } = lock;
@@ -120,7 +122,10 @@ async function decideAndCommit(
   const held = copyRun(before);
   held.lock = { holder: engine.world.name, fence, waitedMs, attempts };
   if (before.arms !== undefined) measureBatch(engine, held, waiting);
-  const decided = await decideRun(engine, plan, held, events, ids, tries);
+  const decided = await decideRun(engine, plan, held, events, ids, tries, isOverQuota);
+  const storesInput = decided.created.some(({ bytes }) => bytes !== undefined);
+  const room = storesInput ? storedBytesGuard(engine.settings.current, before.org) : null;
+  if (room !== null) guards.push(room);
   const committed = await commitRun(engine, { before: found, decided, ended, extraPuts, guards });
   switch (committed.kind) {
     case "committed":
@@ -128,6 +133,7 @@ async function decideAndCommit(
     case "stale":
       return { kind: "stale", id: committed.id };
     case "refused":
+      if (committed.guard === room) return decideAndCommit(engine, plan, found, waiting, lock, tries, true);
       if (own.includes(committed.guard))
         return lock.isLockFree ? { kind: "stale", id } : Promise.reject(lostLock(engine, before));
       // The guard of a job that was decided under its own lock.

@@ -1,8 +1,10 @@
+import { isFinal } from "../../core/model/job.ts";
 import { RUNS, type Run } from "../../core/model/run.ts";
 import type { Plan } from "../../core/workflow/definition/plan.ts";
 import type { Put } from "../../ports/store.ts";
 import { notStartedLine, recordAudit } from "../audit/index.ts";
 import type { DispatchContext, Needs } from "../engine.ts";
+import { backlogGuard, storedBytesGuard, throwIfExceeded } from "../quotas.ts";
 import { commitRun } from "./commit-run.ts";
 import { decideRun, type RunDecision } from "./decide-run.ts";
 import { payloadsOf } from "./remove-run.ts";
@@ -25,9 +27,16 @@ export async function createRun(
   extraPuts: readonly Put[],
 ): Promise<RunCreation> {
   const fresh = enrolled(engine, opened);
-  const decided = await decideRun(engine, plan, fresh, [{ kind: "time" }], new Set());
-  const slot = slotGuard(engine.settings.current, fresh.org);
-  const guards = fresh.parent === undefined ? [slot, noSlotWaitersGuard(fresh.org)] : [slot];
+  const settings = engine.settings.current;
+  const bytes = payloadsOf(fresh).reduce((sum, payload) => sum + payload.bytes, 0);
+  const counted = bytes === 0 ? fresh : { ...fresh, bytes };
+  const decided = await decideRun(engine, plan, counted, [{ kind: "time" }], new Set());
+  const slot = slotGuard(settings, fresh.org);
+  // The quotas admitted the parent of a sub-run.
+  const isRoot = fresh.parent === undefined;
+  const jobs = decided.created.filter(({ state }) => !isFinal(state)).length;
+  const quotas = isRoot ? [backlogGuard(settings, fresh.org, jobs), storedBytesGuard(settings, fresh.org)] : [];
+  const guards = isRoot ? [slot, noSlotWaitersGuard(fresh.org), ...quotas] : [slot];
   const committed = await commitRun(engine, { before: null, decided, ended: [], extraPuts, guards });
   switch (committed.kind) {
     case "committed":
@@ -37,6 +46,8 @@ export async function createRun(
       discard(engine, decided, "a concurrent start was committed first");
       return { kind: "stale", table: committed.table };
     case "refused": {
+      if (quotas.some((quota) => quota === committed.guard)) discard(engine, decided, "tenant quota exceeded");
+      throwIfExceeded(engine, fresh.org, quotas, committed);
       const full = await limitReachedBy(engine, fresh.org, slot.max, committed);
       discard(
         engine,

@@ -1,6 +1,7 @@
 import { decideSafety } from "../../core/jobs/lifecycle.ts";
 import { endJob } from "../../core/jobs/transitions.ts";
 import type { Job, Payload } from "../../core/model/job.ts";
+import { countedBytes } from "../../core/model/quota.ts";
 import { type Run, stepJobId } from "../../core/model/run.ts";
 import type { Start } from "../../core/workflow/run/run-draft.ts";
 import { stepJob } from "../../core/workflow/run/step-job.ts";
@@ -13,7 +14,16 @@ import { policyRequestOf } from "../safety/index.ts";
  * Creates the job of a step. With a local safety kernel the job is checked before it is written, so that a denial is
  * part of the same commit; otherwise it is PENDING.
  */
-export function createStepJob(engine: Needs<"world" | "settings">, run: Run, start: Start): Job | Promise<Job> {
+export function createStepJob(
+  engine: Needs<"world" | "settings">,
+  run: Run,
+  start: Start,
+  isOverQuota = false,
+): Job | Promise<Job> {
+  if (isOverQuota && countedBytes({ kind: "inline", value: start.input ?? null }) > 0) {
+    const problem = `tenant \`${run.org}\` has no room for the input of the step (\`limits.stored_bytes_max\`)`;
+    return refusedJob(engine, run, start, "QuotaExceeded", problem);
+  }
   const { retention, job: limits } = engine.settings.current;
   const input = storeValue(engine, start.input, () => {
     const untilMs = Math.max(run.deadlineMs, engine.world.clock.now() + limits.deadlineMs) + retention.runsMs;
@@ -28,14 +38,23 @@ function withInput(engine: Needs<"world" | "settings">, run: Run, start: Start, 
   const { safety } = engine.world;
   // A delay counts from the start of its step, not from when its values were stored.
   const context = decisionContext(engine, run, run.updatedMs);
-  if (input.kind === "too_large") {
-    const message = tooLargeText("input", input);
-    const job = stepJob(run, start, { kind: "inline", value: null }, context);
-    return Object.assign(endJob({ ...job, state: "PENDING" }, "FAILED", context), {
-      error: { name: "TooLarge", message, retryNever: true },
-    });
-  }
+  if (input.kind === "too_large") return refusedJob(engine, run, start, "TooLarge", tooLargeText("input", input));
   const job = stepJob(run, start, input, context);
   if (start.kind !== "worker" || !safety.local) return job;
   return decideSafety(job, safety.local(policyRequestOf(job)), decisionContext(engine, job));
+}
+
+/** A job that failed before it was stored with its input. */
+function refusedJob(
+  engine: Needs<"world" | "settings">,
+  run: Run,
+  start: Start,
+  name: "TooLarge" | "QuotaExceeded",
+  message: string,
+): Job {
+  const context = decisionContext(engine, run, run.updatedMs);
+  const job = stepJob(run, start, { kind: "inline", value: null }, context);
+  return Object.assign(endJob({ ...job, state: "PENDING" }, "FAILED", context), {
+    error: { name, message, retryNever: true } as const,
+  });
 }

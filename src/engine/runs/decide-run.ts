@@ -36,8 +36,10 @@ export async function decideRun(
   ended: ReadonlySet<string>,
   /** Earlier attempts that lost a race. Fewer jobs are stopped then, so that fewer can change meanwhile. */
   tries = 0,
+  /** The tenant has no room for large inputs: steps that have one fail. */
+  isOverQuota = false,
 ): Promise<RunDecision> {
-  const round = new DecisionRound(engine, plan, before, ended, Math.max(1, STOPPED_MAX >> tries));
+  const round = new DecisionRound(engine, plan, before, ended, Math.max(1, STOPPED_MAX >> tries), isOverQuota);
   let events = nextEvents;
   // Terminates: each turn settles steps, or uses up what one commit may create and stop.
   do events = await round.turn(events);
@@ -50,6 +52,7 @@ class DecisionRound {
   readonly #plan: Plan;
   readonly #ended: ReadonlySet<string>;
   readonly #stoppedMax: number;
+  readonly #isOverQuota: boolean;
   readonly #created = new Map<string, Job>();
   /** Ended jobs that are not written yet; the store does not have their output. */
   readonly #fresh = new Map<string, Job>();
@@ -69,8 +72,10 @@ class DecisionRound {
     run: Run,
     ended: ReadonlySet<string>,
     stoppedMax: number,
+    isOverQuota: boolean,
   ) {
     this.#stoppedMax = stoppedMax;
+    this.#isOverQuota = isOverQuota;
     this.#engine = engine;
     this.#plan = plan;
     this.#run = run;
@@ -118,7 +123,7 @@ class DecisionRound {
     if (step.blobs.length > 0) await this.#keep(step.blobs);
     const nextEvents: RunEvent[] = [];
     for (const stop of step.stops) await this.#stop(stop, startsStoppedBy(stop, step.starts), nextEvents);
-    const making = startsToCreate(step).map((start) => createStepJob(this.#engine, step.run, start));
+    const making = startsToCreate(step).map((start) => createStepJob(this.#engine, step.run, start, this.#isOverQuota));
     for (const job of making.some(isPending) ? await Promise.all(making) : (making as readonly Job[])) {
       this.#created.set(job.id, job);
       if (isFinal(job.state)) nextEvents.push({ kind: "job_ended", job });

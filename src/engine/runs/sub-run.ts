@@ -1,6 +1,7 @@
 import { retryOrEnd, waitForSlot, waitToStart } from "../../core/jobs/attempt.ts";
 import { type DecisionContext, endJob, historyLine } from "../../core/jobs/transitions.ts";
-import { appendHistory, isFinal, JOBS, type Job, moveJob, type Payload, type StepRef } from "../../core/model/job.ts";
+import { appendHistory, isFinal, JOBS, type Job, moveJob, type Payload } from "../../core/model/job.ts";
+import type { StepRef } from "../../core/model/job-details.ts";
 import { payloadFaultText } from "../../core/model/payload.ts";
 import { isRunFinal, RUNS, type Run } from "../../core/model/run.ts";
 import type { WireError } from "../../core/retry/intent.ts";

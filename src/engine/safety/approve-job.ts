@@ -1,4 +1,5 @@
 import {
+  type ApprovalBlock,
   type ApprovalExpectation,
   type Approver,
   approvalBlock,
@@ -45,7 +46,7 @@ export type ApproveOutcome =
   | { readonly kind: "unavailable"; readonly reason: string }
   | { readonly kind: "input_gone"; readonly why: string }
   | { readonly kind: "not_waiting"; readonly state: JobState }
-  | { readonly kind: "expired" | "own_job" | "not_found" };
+  | { readonly kind: "expired" | "own_job" | "no_person" | "not_found" };
 
 export function approve(engine: DispatchContext & Needs<"audit">, request: ApprovalRequest): Promise<ApproveOutcome> {
   return retryOnConflict(`job \`${request.jobId}\``, () => tryApprove(engine, request));
@@ -107,6 +108,7 @@ async function tryApprove(
     }
     case "expired":
     case "own_job":
+    case "no_person":
     case "not_waiting":
       return refuse(engine, found, answer.kind);
     default:
@@ -117,7 +119,7 @@ async function tryApprove(
 async function refuse(
   engine: DispatchContext,
   found: Versioned<Job>,
-  objection: "expired" | "own_job" | "not_waiting",
+  objection: ApprovalBlock,
 ): Promise<ApproveOutcome | "stale"> {
   switch (objection) {
     case "expired":
@@ -131,7 +133,8 @@ async function refuse(
         ? { kind: "expired" }
         : "stale";
     case "own_job":
-      return { kind: "own_job" };
+    case "no_person":
+      return { kind: objection };
     case "not_waiting":
       return { kind: "not_waiting", state: found.value.state };
     default:

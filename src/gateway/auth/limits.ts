@@ -1,3 +1,5 @@
+import { Problem } from "../problem.ts";
+
 /** Rate and connection limits per caller and per tenant. They are per process and use bounded memory. */
 export interface Rate {
   readonly perSecond: number;
@@ -87,6 +89,22 @@ export class ConnectionLimiter {
     this.#all += delta;
     addTo(this.#byCaller, caller, delta);
     if (tenant !== null) addTo(this.#byTenant, tenant, delta);
+  }
+}
+
+/** Open event streams by tenant: every event is compared with the filter of each. */
+export class StreamQuota {
+  readonly #byTenant = new Map<string, number>();
+
+  /** Returns the release; throws if the tenant has `limit` streams. */
+  acquire(org: string, limit: number): () => void {
+    const current = this.#byTenant.get(org) ?? 0;
+    if (current >= limit) {
+      const detail = `tenant \`${org}\` has ${current} open event streams; close some of them, or share one between readers`;
+      throw new Problem("quota_exceeded", detail, { quota: "streams", current, limit });
+    }
+    addTo(this.#byTenant, org, 1);
+    return () => addTo(this.#byTenant, org, -1);
   }
 }
 

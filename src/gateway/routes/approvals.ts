@@ -7,7 +7,6 @@ import { auditPut } from "../../engine/audit/index.ts";
 import { loadTenantJob } from "../../engine/dispatch/index.ts";
 import { approve, reject } from "../../engine/safety/index.ts";
 import { inputKey } from "../../protocol/pointer.ts";
-import { detailsToJson } from "../../protocol/request-json.ts";
 import { Problem } from "../problem.ts";
 import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Principal, type Route } from "../route.ts";
 import {
@@ -18,7 +17,7 @@ import {
   REVEAL_BODY,
   REVEALED,
 } from "../views/job-schemas.ts";
-import { pendingApprovalView } from "../views/job-views.ts";
+import { pendingApprovalView, revealedFields } from "../views/job-views.ts";
 import { listPage, PAGE_QUERY, pageOf } from "../views/page.ts";
 import { readValue } from "../views/payloads.ts";
 import { jobNotFound } from "./jobs.ts";
@@ -68,7 +67,7 @@ async function listApprovals({ engine }: Gateway, { org, query }: GatewayRequest
   return listPage(store, JOBS, index, query, ({ value }) => approvalView(value, engine.settings.current));
 }
 
-/** Large inputs are not loaded for the list; `GET /api/v1/jobs/{id}` returns them. */
+/** Large inputs are not loaded for the list; `GET /api/v1/jobs/{id}` returns them, with their hidden paths. */
 function approvalView(job: Job, { redaction }: Settings): object {
   const { id, input } = job;
   const hidden: string[] = [];
@@ -92,8 +91,7 @@ async function revealJob({ engine }: Gateway, request: GatewayRequest): Promise<
   const facts = { job: jobId, reason };
   const entry = auditPut(engine, { org, kind: "approval", who: principal.id, what: "hidden values revealed", facts });
   await engine.commit({ org, puts: [entry] });
-  const { labels, riskTags: risk_tags, details = {} } = job;
-  return ok({ job_id: jobId, input: value, labels, risk_tags, ...detailsToJson(details) });
+  return ok({ job_id: jobId, input: value, ...revealedFields(job) });
 }
 
 async function approveJob(
@@ -141,6 +139,10 @@ async function approveJob(
       );
     case "own_job":
       throw new Problem("own_job", ownJobDetail(approver, jobId), facts);
+    case "no_person": {
+      const detail = `a person submitted job \`${jobId}\`, and this key names none; approve it with a key that has a \`person\``;
+      throw new Problem("person_required", detail, facts);
+    }
     case "not_waiting":
       throw notWaiting(jobId, outcome.state);
     case "not_found":

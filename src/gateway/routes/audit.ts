@@ -4,8 +4,14 @@
  */
 import { Type } from "typebox";
 import { EVERY_ORG } from "../../core/model/api-key.ts";
-import { type AuditEntry, auditPagesOf, type SavedHead } from "../../core/model/audit.ts";
-import { CHECKPOINT_FORMAT, type CheckpointStatement, checkpointText } from "../../core/model/audit-checkpoint.ts";
+import {
+  type AuditEntry,
+  auditPagesOf,
+  CHECKPOINT_FORMAT,
+  type CheckpointStatement,
+  checkpointText,
+  type SavedHead,
+} from "../../core/model/audit.ts";
 import { checkAudit, readAudit, readAuditOf } from "../../engine/audit/index.ts";
 import { Problem } from "../problem.ts";
 import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route } from "../route.ts";

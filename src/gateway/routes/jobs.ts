@@ -23,7 +23,7 @@ import {
   SUBMIT_BODY,
   SUBMIT_RESPONSE,
 } from "../views/job-schemas.ts";
-import { decisionsView, explanationView, jobDetail, jobView } from "../views/job-views.ts";
+import { decisionsView, explanationView, jobDetail, jobView, revealedFields } from "../views/job-views.ts";
 import { type Filter, listFiltered, listPage, pageOf, pageQuery, queryText } from "../views/page.ts";
 import { readValue } from "../views/payloads.ts";
 import { type Fields, idempotencyKey, readSubmission, submit, submitterFields, toSubmission } from "./submit.ts";
@@ -179,7 +179,11 @@ async function getJob(gateway: Gateway, request: GatewayRequest): Promise<Gatewa
     readValue(engine, `the result of job \`${job.id}\``, job.output),
   ]);
   const { paths } = engine.settings.current.redaction;
-  return ok(jobDetail(job, redact(input.value, { paths, at: "input" }), result.value, [input, result]));
+  const hidden: string[] = [];
+  const detail = jobDetail(job, redact(input.value, { paths, at: "input", hidden }), result.value, [input, result]);
+  if (job.state !== "APPROVAL_REQUIRED") return ok(detail);
+  redact(revealedFields(job), { hidden });
+  return ok({ ...detail, hidden });
 }
 
 async function explainJob({ engine }: Gateway, { org, params, principal }: GatewayRequest): Promise<GatewayResponse> {

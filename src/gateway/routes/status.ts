@@ -91,7 +91,7 @@ async function getStatus(gateway: Gateway, request: GatewayRequest): Promise<Gat
   ]);
   return ok({
     name,
-    ...(isOperator ? about : publicInfo(about)),
+    ...(isOperator ? operatorInfo(about) : publicInfo(about)),
     policy: inForceView(engine.kernel),
     tenant,
     uptime_ms: Math.max(0, Math.round(clock.now() - startedMs)),
@@ -106,6 +106,10 @@ async function getStatus(gateway: Gateway, request: GatewayRequest): Promise<Gat
     ...(isOperator ? figures : Object.fromEntries(Object.keys(figures).map((figure) => [figure, null]))),
     input_fail_open_total: bypasses,
   });
+}
+
+function operatorInfo({ currentWarnings = () => [], ...about }: ServerInfo): ServerInfo {
+  return { ...about, warnings: [...about.warnings, ...currentWarnings()] };
 }
 
 /** Without the backing servers. */

@@ -30,6 +30,7 @@ export const STREAM_ROUTES: readonly Route[] = [
       "`event: rollout`, `data: {rollout_id, class, state, at}`",
     access: "read",
     longLived: true,
+    isStream: true,
     query: Type.Object({
       topic: Type.Optional(Type.String({ maxLength: 200, description: "Only jobs with this topic; excludes runs." })),
       run: Type.Optional(Type.String({ maxLength: 300, description: "Only this run and the jobs of its steps." })),

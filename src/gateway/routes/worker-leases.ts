@@ -5,6 +5,7 @@ import type { Job } from "../../core/model/job.ts";
 import { POINTER_LENGTH_MAX, type ResultDetails } from "../../core/model/job-details.ts";
 import { clientJobId } from "../../core/model/job-id.ts";
 import { payloadValue } from "../../core/model/payload.ts";
+import { quotaOf } from "../../core/model/quota.ts";
 import {
   completeLeased,
   extendLease,
@@ -183,7 +184,7 @@ export const WORKER_ROUTES: readonly Route[] = [
 
 /** Each polled topic costs the store a look-up per second, so that a tenant could slow down the others. */
 function limitPolledTopics({ waiters, settings }: Gateway["engine"], org: string, count: number): void {
-  const limit = settings.current.limits.polledTopicsMax;
+  const limit = quotaOf(settings.current, org, "polledTopicsMax");
   const current = waiters.polledTopicsOf(org);
   // Keys of `*` belong to operators, who have no tenant limit.
   if (org === EVERY_ORG || current + count <= limit) return;

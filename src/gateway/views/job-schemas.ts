@@ -280,9 +280,14 @@ export const PAYLOAD_PROBLEMS = Type.Optional(
   Type.Array(Type.String(), { description: "Stored payloads that are missing or damaged; they are shown as null." }),
 );
 export const JOB = Type.Object(JOB_FIELDS);
+const HIDDEN = Type.Array(Type.String(), {
+  description: "Paths of redacted values, at most 100; `POST /api/v1/approvals/{id}/reveal` returns them.",
+});
+
 export const JOB_DETAIL = Type.Object({
   ...JOB_FIELDS,
   input: Type.Unknown({ description: "Redacted." }),
+  hidden: Type.Optional(HIDDEN),
   result: Type.Unknown(),
   payload_problems: PAYLOAD_PROBLEMS,
   history: Type.Array(HISTORY_LINE),
@@ -338,9 +343,7 @@ export const PENDING_APPROVAL = Type.Object({
   expires_at: orNull(Type.String()),
   by_submitter: Type.Boolean({ description: "True if the submitter can approve the job." }),
   input: Type.Unknown({ description: "Redacted." }),
-  hidden: Type.Array(Type.String(), {
-    description: "Paths of redacted values, at most 100; `POST /api/v1/approvals/{id}/reveal` returns them.",
-  }),
+  hidden: HIDDEN,
   ...REQUEST_DETAILS,
 });
 export const REVEAL_BODY = Type.Object({ reason: Type.String({ ...REASON, description: "For the audit log." }) });

@@ -90,7 +90,7 @@ function resultDetailsView({ resultDetails }: Job): View {
 /** A job that awaits approval, with everything that the approval covers. */
 export function pendingApprovalView(job: Job, input: unknown, hidden: string[]): View {
   const { approval } = job;
-  redact({ labels: job.labels, risk_tags: job.riskTags, ...detailsToJson(job.details ?? {}) }, { hidden });
+  redact(revealedFields(job), { hidden });
   return {
     job_id: clientJobId(job.org, job.id),
     id: clientJobId(job.org, job.id),
@@ -109,6 +109,11 @@ export function pendingApprovalView(job: Job, input: unknown, hidden: string[]):
     hidden,
     ...requestDetailsView(job),
   };
+}
+
+/** What an approval covers besides the input, in full. */
+export function revealedFields({ labels, riskTags, details }: Job): View {
+  return { labels, risk_tags: riskTags, ...(details === undefined ? {} : detailsToJson(details)) };
 }
 
 export function decisionsView(job: Job): View {

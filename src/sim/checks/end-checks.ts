@@ -189,7 +189,9 @@ function checkDerived({ net, violations }: Ended): void {
     const expected = { lists: new Set<string>(), queues: new Set<string>() };
     for (const { id, value } of net.store.rows(table)) {
       const { counters, lists, queue } = table.placement(value);
-      for (const { group, name } of counters) counts.set(`${group} ${name}`, (counts.get(`${group} ${name}`) ?? 0) + 1);
+      for (const { group, name, by = 1 } of counters) {
+        counts.set(`${group} ${name}`, (counts.get(`${group} ${name}`) ?? 0) + by);
+      }
       for (const { name } of lists) expected.lists.add(`${name} ${id}`);
       if (queue) expected.queues.add(`${queue.name} ${id}`);
     }

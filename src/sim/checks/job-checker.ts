@@ -1,5 +1,6 @@
 import { DEAD_LETTERS, type DeadLetter } from "../../core/model/dead-letter.ts";
 import { isFinal, JOB_MOVES, JOBS, type Job, type JobState, queueOf, REDRIVABLE } from "../../core/model/job.ts";
+import { quotaOf } from "../../core/model/quota.ts";
 import { jobLimitOf } from "../../engine/dispatch/index.ts";
 import type { Change } from "../../ports/store.ts";
 import type { TableWrite } from "../adapters/memory-store.ts";
@@ -17,6 +18,7 @@ export class JobChecker {
   readonly #failures: ReadonlySet<string>;
   readonly #inFlight = new Map<string, number>();
   readonly #running = new Map<string, number>();
+  readonly #openJobs = new Map<string, number>();
   readonly #jobOfOrder = new Map<number, string>();
   readonly #waiting = new Map<string, Map<string, Waiting>>();
 
@@ -115,6 +117,7 @@ export class JobChecker {
   }
 
   #checkLimits(before: Job | null, after: Job | null): void {
+    this.#checkQuota(before, after);
     if (isInFlight(before)) {
       this.#inFlight.set(before.topic, (this.#inFlight.get(before.topic) ?? 0) - 1);
       this.#running.set(before.org, (this.#running.get(before.org) ?? 0) - 1);
@@ -130,6 +133,19 @@ export class JobChecker {
     const { windowMax } = this.#plan.settings.dispatch;
     if (inFlight > windowMax)
       this.#add("window", after.topic, `${inFlight} in flight, the window is ${windowMax}; last ${after.id}`);
+  }
+
+  /** Only a submission is refused; what was admitted may exceed the quota. */
+  #checkQuota(before: Job | null, after: Job | null): void {
+    const job = after ?? before;
+    if (job === null) return;
+    const isOpen = (state: Job | null) => state !== null && !isFinal(state.state);
+    const delta = Number(isOpen(after)) - Number(isOpen(before));
+    const open = (this.#openJobs.get(job.org) ?? 0) + delta;
+    this.#openJobs.set(job.org, open);
+    const limit = quotaOf(this.#plan.settings, job.org, "backlogMax");
+    if (before === null && delta > 0 && !job.step && open > limit)
+      this.#add("tenant", job.org, `${open} open jobs, the quota is ${limit}; last ${job.id}`);
   }
 
   /** Counts how often other orgs were dispatched while an org waited on the same topic. */

@@ -24,7 +24,7 @@ export const CHECKERS = {
   lease: "a fail-open lease ends on time and stays ended",
   probes: "a half-open breaker lets through no more probes than configured",
   approval: "an approval is used once, and only under the policy it was requested for",
-  tenant: "a tenant has no more jobs in flight than its limit",
+  tenant: "a tenant has no more jobs in flight than its limit, and none is admitted beyond its quota of open jobs",
   payload: "a worker receives the input that the client submitted",
   window: "a topic has no more jobs in flight than its window",
   counters: "counters equal a recount of the records",

@@ -2,6 +2,7 @@ import { defaultSettings } from "../../config/config.ts";
 import { bypassSafety } from "../../core/jobs/lifecycle.ts";
 import { covers, endedOf, FAIL_OPEN_MS, FAIL_OPENS, isInForce } from "../../core/model/fail-open.ts";
 import { JOBS, type Job, RUNNING_GROUP } from "../../core/model/job.ts";
+import { OPEN_JOBS_GROUP } from "../../core/model/quota.ts";
 import type { Decision, PolicyRequest } from "../../core/policy/decision.ts";
 import { FAIL_OPEN_TOTAL } from "../../engine/safety/index.ts";
 import type { Change, Guard } from "../../ports/store.ts";
@@ -79,6 +80,12 @@ export const SAFETY_MUTANTS: readonly Mutant[] = [
           return { kind: "decided", decision: withOldSnapshot(net, request, checked.decision) };
         },
       }))(world),
+  },
+  {
+    name: "backlog-quota-not-guarded",
+    about: "the commit of a submission does not guard the tenant's quota of open jobs",
+    caughtBy: ["tenant"],
+    world: withGuards(isNotOf(OPEN_JOBS_GROUP)),
   },
   {
     name: "tenant-limit-not-guarded",

@@ -133,7 +133,10 @@ export function drawPlan(random: SeededRandom, jobs: number, profile: FaultProfi
     startsMs: index === 3 ? random.between(0, safetyMs / 2) : 0,
   }));
   return {
-    settings: withStoredPayloads(random.fork("payloads"), drawSettings(random.fork("settings"), profile)),
+    settings: withQuota(
+      random.fork("quota"),
+      withStoredPayloads(random.fork("payloads"), drawSettings(random.fork("settings"), profile)),
+    ),
     faults,
     safetyMs,
     checksRetention: random.chance(0.2),
@@ -152,6 +155,12 @@ export function drawPlan(random: SeededRandom, jobs: number, profile: FaultProfi
 function withStoredPayloads(random: SeededRandom, settings: Settings): Settings {
   if (random.chance(0.5)) return settings;
   return { ...settings, limits: { ...settings.limits, inlineBytesMax: 8 } };
+}
+
+/** In a quarter of the seeds the open jobs of a tenant reach their quota, and clients have to wait. */
+function withQuota(random: SeededRandom, settings: Settings): Settings {
+  if (random.chance(0.75)) return settings;
+  return { ...settings, limits: { ...settings.limits, backlogMax: 2 + random.below(6) } };
 }
 
 function drawLeases(random: SeededRandom, safetyMs: number): LeasePlan[] {

@@ -8,6 +8,7 @@ import { promMetrics } from "../../../src/adapters/node/prom-metrics.ts";
 import { startDemoWorker } from "../../../src/cli/up/demo.ts";
 import { defaultSettings } from "../../../src/config/config.ts";
 import { builtInKernel, DEMO_POLICY } from "../../../src/core/policy/kernel.ts";
+import type { Settings } from "../../../src/core/settings.ts";
 import { type Engine, openEngine } from "../../../src/engine/engine.ts";
 import { startControl } from "../../../src/engine/start-control.ts";
 import { openGateway } from "../../../src/gateway/server.ts";
@@ -20,7 +21,7 @@ import { quietLog } from "../quiet-log.ts";
 export interface ControlPlane {
   readonly world: World;
   readonly engine: Engine;
-  call(method: "GET" | "POST", path: string, body?: object): Promise<Answer>;
+  call(method: "GET" | "POST", path: string, body?: object, tenant?: string): Promise<Answer>;
   /** Further calls use this API key. */
   use(key: string): void;
   /** Repeats a GET until its answer matches. */
@@ -35,11 +36,17 @@ export interface Options {
   readonly nats: string;
   readonly redis: string;
   readonly nowMs: number;
+  readonly change?: (settings: Settings) => Settings;
 }
 
-export async function openControlPlane({ nats, redis, nowMs }: Options): Promise<ControlPlane> {
+export async function openControlPlane({
+  nats,
+  redis,
+  nowMs,
+  change = (same) => same,
+}: Options): Promise<ControlPlane> {
   const kernel = builtInKernel(DEMO_POLICY, "test");
-  const settings = defaultSettings();
+  const settings = change(defaultSettings());
   const { ackWaitMs, deliverMax, ackPendingMax } = settings.bus;
   const metrics = promMetrics();
   const cluster = await openCluster({
@@ -69,8 +76,8 @@ export async function openControlPlane({ nats, redis, nowMs }: Options): Promise
   const { app, stop } = openGateway(parts, TEST_LIMITS);
   sendToken(app);
   let key: string | undefined;
-  const call: ControlPlane["call"] = async (method, path, body) => {
-    const headers = key === undefined ? {} : { "x-api-key": key };
+  const call: ControlPlane["call"] = async (method, path, body, tenant) => {
+    const headers = { ...(key && { "x-api-key": key }), ...(tenant && { "x-tenant-id": tenant }) };
     const payload = body === undefined ? {} : { payload: body };
     const response = await app.inject({ method, url: `/api/v1${path}`, headers, ...payload });
     return { status: response.statusCode, body: response.json() };

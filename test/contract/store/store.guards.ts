@@ -36,6 +36,20 @@ function counterCases(test: StoreCase): void {
     expect(await kit.counts("others")).toEqual({});
   });
 
+  test("adds what the placement says, and guards the sum", async (kit) => {
+    const weighted = (by: number) => ({ text: String(by), counters: [{ ...SLOT, by }] });
+    await kit.set("a", weighted(5_000_000_000));
+    await kit.set("b", weighted(7));
+    expect(await kit.counts()).toEqual({ "org-1": 5_000_000_007 });
+    const refused = await kit.set("c", weighted(3), { guards: [atMost(5_000_000_009)] });
+    expect(refused).toMatchObject({ kind: "refused", value: 5_000_000_007 });
+    expect(await kit.set("a", weighted(1), { guards: [atMost(8)] })).toMatchObject({ kind: "committed" });
+    expect(await kit.counts()).toEqual({ "org-1": 8 });
+    await kit.set("a", null);
+    await kit.set("b", { text: "" });
+    expect(await kit.counts()).toEqual({});
+  });
+
   test("counts a record twice if its placement says so", async (kit) => {
     await kit.set("a", { text: "", counters: [SLOT, SLOT] });
     expect(await kit.counts()).toEqual({ "org-1": 2 });

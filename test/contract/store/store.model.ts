@@ -142,7 +142,8 @@ const placementOf = (doc: Doc): Placement => DOCS.placement(doc);
 
 function countOf(records: ReadonlyMap<string, Kept>, counter: CounterName): number {
   const all = [...records.values()].flatMap(({ value }) => placementOf(value).counters);
-  return all.filter(({ group, name }) => group === counter.group && name === counter.name).length;
+  const own = all.filter(({ group, name }) => group === counter.group && name === counter.name);
+  return own.reduce((sum, { by = 1 }) => sum + by, 0);
 }
 
 function byScoreAndId(a: { score: number; id: string }, b: { score: number; id: string }): number {

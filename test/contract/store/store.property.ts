@@ -220,7 +220,8 @@ function docOf(of: RecordRef, parts: DocParts): Doc {
     text: parts.text,
     lists: parts.lists.map((index) => at(LISTS[index]!, (of.table + of.id) % 2)),
     queue: parts.queue && at(QUEUES[parts.queue.name]!, parts.queue.score),
-    counters: parts.counters.map((index) => COUNTERS[index]!),
+    // Some records count more than once, as payload bytes do.
+    counters: parts.counters.map((index) => (of.id === 0 ? { ...COUNTERS[index]!, by: 2 } : COUNTERS[index]!)),
     dueMs: parts.due === null ? null : T0 + parts.due * 8 + of.table * IDS.length + of.id,
   };
 }

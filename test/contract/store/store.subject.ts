@@ -1,4 +1,4 @@
-import type { CounterName, Entry, Table } from "../../../src/core/model/table.ts";
+import type { Count, CounterName, Entry, Table } from "../../../src/core/model/table.ts";
 import type { Message } from "../../../src/ports/bus.ts";
 import type { Locks } from "../../../src/ports/locks.ts";
 import type { Change, Committed, Guard, ListQuery, Put, Store, Total, Versioned } from "../../../src/ports/store.ts";
@@ -29,7 +29,7 @@ export interface Doc {
   readonly text: string;
   readonly lists?: readonly Entry[];
   readonly queue?: Entry | null;
-  readonly counters?: readonly CounterName[];
+  readonly counters?: readonly Count[];
   readonly dueMs?: number | null;
 }
 

@@ -65,11 +65,13 @@ describe("indexes of a job", () => {
     expect(JOBS.placement(scheduled()).counters).toEqual([
       { group: "backlog", name: "demo.echo" },
       { group: "backlog/demo.echo", name: "default" },
+      { group: "open_jobs", name: "default" },
     ]);
     expect(JOBS.placement(dispatched()).queue).toBeNull();
     expect(JOBS.placement(dispatched()).counters).toEqual([
       { group: "inflight", name: "demo.echo" },
       { group: "running", name: "default" },
+      { group: "open_jobs", name: "default" },
     ]);
     expect(JOBS.placement(moveJob(dispatched(), "SUCCEEDED", 3)).counters).toEqual([]);
   });

@@ -46,6 +46,7 @@ const WHOLE: Required<Job> = {
   resultDetails: { executionMs: 1 },
   arms: { R1: { arm: "treatment", stage: 0, untilMs: 9 } },
   measures: { R1: NO_MEASURE },
+  bytes: 5_000,
 };
 
 describe("a transition", () => {

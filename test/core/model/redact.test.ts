@@ -26,6 +26,14 @@ const SECRETS: Readonly<Record<string, string>> = {
   "a password in YAML": "user: a\npassword: Canary\nhost: b",
   "a password after a flag": "mysql --host db --password Canary --port 1",
   "a token after a flag": "deploy --api-key Canary",
+  "a quoted password": `user: a, password: "Canary and more", host: b`,
+  "a password in single quotes": "mysql --password='Canary and more' --port 1",
+  "a password without a space": "login password:Canary",
+  "a prefixed password": "db_password: Canary",
+  "a password with spaces in JSON text": '{"password": "Canary and more"}',
+  "short names in JSON text": '{"pass":"Canary"} {"db_auth": "Canary"} {"ssn":"Canary"}',
+  "escaped JSON text": '{\\"password\\":\\"Canary\\"}',
+  "a social security number by name": "ssn: Canary-45-6789",
   "a header in capitals": "AUTHORIZATION: BASIC Canary0123456789",
 };
 
@@ -54,6 +62,13 @@ describe("by pattern", () => {
       expect(redactText(`at ${number} now`)).toBe(`at ${number} now`);
     },
   );
+
+  test("the item after a flag, in a command line that is a list", () => {
+    const args = ["mysql", "--password", "Canary", "-db-pass", "Canary", "--host", "db", "--password"];
+    expect(redact({ args })).toEqual({
+      args: ["mysql", "--password", REDACTED, "-db-pass", REDACTED, "--host", "db", "--password"],
+    });
+  });
 
   test("keeps the surrounding text", () => {
     expect(redactText("cannot reach redis://u:p@db:6379/0 now")).toBe("cannot reach redis://[redacted]@db:6379/0 now");

@@ -35,6 +35,7 @@ const WHOLE: Required<Run> = {
   rerunOf: { runId: "e", fromStep: "a" },
   arms: { R1: { arm: "treatment", stage: 0, untilMs: 9 } },
   measures: { R1: NO_MEASURE },
+  bytes: 5_000,
 };
 
 test("a copy has all fields of a run and no others", () => {

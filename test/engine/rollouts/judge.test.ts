@@ -110,8 +110,11 @@ describe("a measure", () => {
     const { id } = await harness.rollout(a, { treatment: "fixed:1s" });
     await harness.pass(1_000);
     const lock = async (runId: string) => leaseOf(await harness.run(lockOf(a, runId)));
-    let open = () => {};
-    await harness.worker("w", ["demo.work"], () => new Promise<void>((resolve) => (open = resolve)));
+    const waiting: (() => void)[] = [];
+    const open = () => {
+      for (const resolve of waiting.splice(0)) resolve();
+    };
+    await harness.worker("w", ["demo.work"], () => new Promise<void>((resolve) => void waiting.push(resolve)));
     const [quick] = await harness.runsIn(a, "treatment", 1);
     await harness.pass(1_000);
     open();

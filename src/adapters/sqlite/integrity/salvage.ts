@@ -158,10 +158,10 @@ export function derivePlacements(db: Database, placements: Placements, lost: Los
       const [name, score] = [queue?.name ?? null, queue?.score ?? null];
       update.run(dueMs, name, score, rowSum(tbl, id, version, dueMs, name, score), rowid);
       for (const entry of lists) list.run(tbl, entry.name, entry.score, id, rowSum(tbl, entry.name, entry.score, id));
-      for (const { group, name: counter } of placement.counters) {
+      for (const { group, name: counter, by = 1 } of placement.counters) {
         const key = `${group}\n${counter}`;
         const found = counters.get(key) ?? { group, name: counter, value: 0 };
-        found.value += 1;
+        found.value += by;
         counters.set(key, found);
       }
     }

@@ -2,7 +2,7 @@
 
 import type { JobPriority } from "../../../protocol/packet.ts";
 import type { StepBudget } from "../../expression/budget.ts";
-import type { StepRetry } from "../../model/job.ts";
+import type { StepRetry } from "../../model/job-details.ts";
 import type { WireError } from "../../retry/intent.ts";
 
 export interface Plan {

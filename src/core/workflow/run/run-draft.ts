@@ -1,4 +1,5 @@
-import type { Payload, StepRef, StepRetry } from "../../model/job.ts";
+import type { Payload } from "../../model/job.ts";
+import type { StepRef, StepRetry } from "../../model/job-details.ts";
 import { payloadKey, sha256Of } from "../../model/payload.ts";
 import {
   copyRun,
@@ -29,6 +30,7 @@ export class Draft {
   // Kept separately and written once at the end: assigning run fields is slow.
   #lineCount: number;
   #inlineBytes: number;
+  #bytes: number;
   readonly starts: Start[] = [];
   readonly stops: Stop[] = [];
   readonly notifications: Notification[] = [];
@@ -49,6 +51,7 @@ export class Draft {
     this.#lines = [...run.lines];
     this.#lineCount = run.lineCount;
     this.#inlineBytes = run.inlineBytes;
+    this.#bytes = run.bytes ?? 0;
   }
 
   get run(): Run {
@@ -135,6 +138,7 @@ export class Draft {
     const sha256 = sha256Of(text);
     const ptr = payloadKey({ org: this.#run.org, kind: "run", id: this.#run.id }, sha256);
     this.blobs.push({ ptr, text });
+    this.#bytes += bytes;
     // The blob is written after the decision; readers within it find the value here.
     this.#values.addBlob(ptr, { value: value ?? null, bytes });
     return { kind: "pointer", ptr, bytes, sha256 };
@@ -201,6 +205,7 @@ export class Draft {
     run.lines = lines;
     run.lineCount = this.#lineCount;
     run.inlineBytes = this.#inlineBytes;
+    if (this.#bytes > 0) run.bytes = this.#bytes;
     run.updatedMs = this.nowMs;
     run.dueMs = this.#dueMs();
     return { run, page };

@@ -1,7 +1,8 @@
 import { requestApproval } from "../../jobs/approval.ts";
 import { newJob } from "../../jobs/lifecycle.ts";
 import type { DecisionContext } from "../../jobs/transitions.ts";
-import type { Job, Payload, StepRef } from "../../model/job.ts";
+import type { Job, Payload } from "../../model/job.ts";
+import type { StepRef } from "../../model/job-details.ts";
 import { type Run, stepJobId } from "../../model/run.ts";
 import type { Writable } from "../../model/table.ts";
 import type { Start } from "./run-draft.ts";
