@@ -33,6 +33,9 @@ const { values } = parseArgs({
 
 /** The tests that may detect a mutant. */
 const TESTS = ["test/core/", "test/engine/", "test/protocol/", "test/sim/", "test/contract/"];
+/** A slow test is not a failed one. */
+const TEST_TIMEOUT_MS = 240_000;
+const SIM_SEEDS = "8";
 /** Test files of this many seconds together run first. */
 const FIRST_SEC = 10;
 
@@ -114,7 +117,11 @@ async function findReach(copy, mutants) {
     const places = mutants.flatMap((mutant, at) => (mutant.file === file ? [[mutant.start, at]] : []));
     writeFileSync(join(copy, file), withProbes(read(root, file), places, record));
   }
-  const { kind, output } = await runTests(copy, TESTS, ["--reporter=json", `--outputFile.json=${report}`]);
+  const { kind, output } = await runTests(copy, TESTS, [
+    "--reporter=dot",
+    "--reporter=json",
+    `--outputFile.json=${report}`,
+  ]);
   // A failure without a mutant would count as a detection.
   if (kind !== "passed") throw new Error(`the tests fail without a mutant:\n${output.slice(-2_000)}`);
   for (const file of files) writeFileSync(join(copy, file), read(root, file));
@@ -173,9 +180,18 @@ function nearTests(file) {
 /** `looping` if the tests do not end in time. */
 function runTests(copy, tests, reporters = ["--reporter=dot"]) {
   const vitest = join(copy, "node_modules", "vitest", "vitest.mjs");
-  const args = [vitest, "run", "--project=pure", "--bail=1", ...reporters, "--passWithNoTests", ...tests];
+  const args = [
+    vitest,
+    "run",
+    "--project=pure",
+    "--bail=1",
+    `--testTimeout=${TEST_TIMEOUT_MS}`,
+    ...reporters,
+    "--passWithNoTests",
+    ...tests,
+  ];
   return new Promise((resolve) => {
-    const env = { ...process.env, ...FAST_ENV };
+    const env = { ...process.env, ...FAST_ENV, CORDUM_SIM_SEEDS: SIM_SEEDS };
     const child = spawn(process.execPath, args, { cwd: copy, env, stdio: ["ignore", "pipe", "pipe"] });
     let output = "";
     const timer = setTimeout(() => child.kill("SIGKILL"), Number(values.timeout) * 1_000);

@@ -6,8 +6,8 @@ import { parseAst } from "vitest/node";
 export const ANY_TEST = "*";
 
 /**
- * The source with calls that append `<place> <test file>` to the file `record`, once for each pair. `places` maps the position
- * of a place to its name.
+ * The source with calls that append `<place> <test file>` to the file `record`, at least once for each pair. `places` maps
+ * the position of a place to its name.
  */
 export function withProbes(source, places, record) {
   const root = parseAst(source, { lang: "ts" });
@@ -41,12 +41,12 @@ function bodyAround(node, position) {
 /** Runs inside the test process, as text. */
 function recorder(record, anyTest) {
   const fs = process.getBuiltinModule("node:fs");
-  const seen = new Set();
+  const last = new Map();
   return (name) => {
     const { filepath, current } = globalThis.__vitest_worker__ ?? {};
-    const line = `${name} ${current?.type === "test" ? filepath : anyTest}\n`;
-    if (seen.has(line)) return;
-    seen.add(line);
-    fs.appendFileSync(record, line);
+    const test = current?.type === "test" ? filepath : anyTest;
+    if (last.get(name) === test) return;
+    last.set(name, test);
+    fs.appendFileSync(record, `${name} ${test}\n`);
   };
 }
