@@ -1,4 +1,4 @@
-// npm run mutate -- [--files GLOB]... [--count N] [--seed N] [--min PERCENT] [--timeout SECONDS]
+// npm run mutate -- [--files GLOB]... [--tests FOLDER]... [--count N] [--seed N] [--min PERCENT] [--timeout SECONDS]
 // Mutation testing: changes one place of the sources at a time and runs the test files that reach it, the nearest and fastest
 // first. Prints the mutants that no test detects, and exits with 1 if fewer than `--min` percent were detected. The same seed
 // draws the same mutants. Works on a copy in a temporary folder; the checkout is not touched. Not part of `npm test`.
@@ -21,9 +21,13 @@ import { FAST_ENV } from "./fast-tests.mjs";
 import { ensureInstalled } from "./install.mjs";
 import { root, runAsMain } from "./run.mjs";
 
+/** The tests that may detect a mutant. */
+const TESTS = ["test/core/", "test/engine/", "test/protocol/", "test/sim/", "test/contract/"];
+
 const { values } = parseArgs({
   options: {
     files: { type: "string", multiple: true, default: ["src/core/**", "src/engine/**"] },
+    tests: { type: "string", multiple: true, default: TESTS },
     count: { type: "string", default: "100" },
     seed: { type: "string", default: "1" },
     min: { type: "string", default: "90" },
@@ -31,10 +35,9 @@ const { values } = parseArgs({
   },
 });
 
-/** The tests that may detect a mutant. */
-const TESTS = ["test/core/", "test/engine/", "test/protocol/", "test/sim/", "test/contract/"];
 /** A slow test is not a failed one. */
 const TEST_TIMEOUT_MS = 240_000;
+const FIRST_RUN_MS_MAX = 3_600_000;
 const SIM_SEEDS = "8";
 /** Test files of this many seconds together run first. */
 const FIRST_SEC = 10;
@@ -117,11 +120,8 @@ async function findReach(copy, mutants) {
     const places = mutants.flatMap((mutant, at) => (mutant.file === file ? [[mutant.start, at]] : []));
     writeFileSync(join(copy, file), withProbes(read(root, file), places, record));
   }
-  const { kind, output } = await runTests(copy, TESTS, [
-    "--reporter=dot",
-    "--reporter=json",
-    `--outputFile.json=${report}`,
-  ]);
+  const reporters = ["--reporter=dot", "--reporter=json", `--outputFile.json=${report}`];
+  const { kind, output } = await runTests(copy, values.tests, reporters, FIRST_RUN_MS_MAX);
   // A failure without a mutant would count as a detection.
   if (kind !== "passed") throw new Error(`the tests fail without a mutant:\n${output.slice(-2_000)}`);
   for (const file of files) writeFileSync(join(copy, file), read(root, file));
@@ -178,7 +178,7 @@ function nearTests(file) {
 }
 
 /** `looping` if the tests do not end in time. */
-function runTests(copy, tests, reporters = ["--reporter=dot"]) {
+function runTests(copy, tests, reporters = ["--reporter=dot"], timeoutMs = Number(values.timeout) * 1_000) {
   const vitest = join(copy, "node_modules", "vitest", "vitest.mjs");
   const args = [
     vitest,
@@ -194,7 +194,7 @@ function runTests(copy, tests, reporters = ["--reporter=dot"]) {
     const env = { ...process.env, ...FAST_ENV, CORDUM_SIM_SEEDS: SIM_SEEDS };
     const child = spawn(process.execPath, args, { cwd: copy, env, stdio: ["ignore", "pipe", "pipe"] });
     let output = "";
-    const timer = setTimeout(() => child.kill("SIGKILL"), Number(values.timeout) * 1_000);
+    const timer = setTimeout(() => child.kill("SIGKILL"), timeoutMs);
     for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk) => (output += chunk));
     child.on("close", (code) => {
       clearTimeout(timer);
