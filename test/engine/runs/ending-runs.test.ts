@@ -217,8 +217,8 @@ test.each([
   const [, outcome] = await harness.run(
     Promise.all([approve(engine, { org: "default", jobId: `${id}:ask@1`, by: "bob" }), request(engine, control(id))]),
   );
-  expect(outcome).toEqual({ kind: "ended", state: "SUCCEEDED" });
-  expect(harness.runOf(id).state).toBe("SUCCEEDED");
+  expect(outcome).toEqual(answer);
+  expect(harness.runOf(id).state).toBe(answer.state);
 });
 
 test("a paused run whose last step has ended ends when it is resumed", async () => {
