@@ -148,7 +148,7 @@ async function detect(copy, mutant, reach) {
   writeFileSync(join(copy, mutant.file), source.slice(0, mutant.start) + mutant.text + source.slice(mutant.end));
   try {
     for (const tests of stagesOf(mutant, reach)) {
-      const { kind, output } = await runTests(copy, tests);
+      const { kind, output } = await runTests(copy, tests, undefined, timeoutMsOf(tests, reach));
       if (kind !== "passed") return /FAIL .*?(test\/.*)$/m.exec(output)?.[1] ?? `tests that are ${kind}`;
     }
     return null;
@@ -157,17 +157,25 @@ async function detect(copy, mutant, reach) {
   }
 }
 
+/** Five times as long as without the mutant, and a minute to start. Tests that take longer loop. */
+function timeoutMsOf(tests, { seconds }) {
+  const sec = tests.reduce((sum, test) => sum + seconds.get(test), 0);
+  return Math.min(60 + 5 * sec, Number(values.timeout)) * 1_000;
+}
+
 /** The test files for a mutant, in groups: some near and fast ones, the others that reach it, all others if any may. */
 function stagesOf(mutant, { seconds, testsOf, isForAny }) {
   const near = nearTests(mutant.file);
   const rank = (test) => seconds.get(test) + (test.startsWith(near) ? 0 : FIRST_SEC);
   const reached = [...testsOf.get(mutant)].sort((a, b) => rank(a) - rank(b));
-  let sum = 0;
-  const first = reached.filter((test, at) => (sum += seconds.get(test)) <= FIRST_SEC || at === 0);
-  const rest = reached.filter((test) => !first.includes(test));
-  const others = isForAny.has(mutant) ? [...seconds.keys()].filter((test) => !reached.includes(test)) : [];
+  const first = reached.splice(0, 1);
+  for (let left = FIRST_SEC; reached.length > 0; first.push(...reached.splice(0, 1))) {
+    left -= seconds.get(reached[0]);
+    if (left < 0) break;
+  }
+  const others = isForAny.has(mutant) ? [...seconds.keys()].filter((test) => !testsOf.get(mutant).has(test)) : [];
   // Without a file name, vitest runs all tests.
-  return [first, rest, others].filter((tests) => tests.length > 0);
+  return [first, reached, others].filter((tests) => tests.length > 0);
 }
 
 /** The mirrored folder of the source, or the nearest that exists. */
@@ -178,7 +186,7 @@ function nearTests(file) {
 }
 
 /** `looping` if the tests do not end in time. */
-function runTests(copy, tests, reporters = ["--reporter=dot"], timeoutMs = Number(values.timeout) * 1_000) {
+function runTests(copy, tests, reporters = ["--reporter=dot"], timeoutMs) {
   const vitest = join(copy, "node_modules", "vitest", "vitest.mjs");
   const args = [
     vitest,

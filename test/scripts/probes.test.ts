@@ -1,6 +1,7 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { runInThisContext } from "node:vm";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { ANY_TEST, withProbes } from "../../scripts/probes.mjs";
 
@@ -28,8 +29,7 @@ return { list, both, limit, box: new Box() };
     text.replaceAll(" ", ""),
   ]);
   const probed = withProbes(source, places, record);
-  // biome-ignore lint/security/noGlobalEval: the probes are added to text
-  const { list, both, box } = (0, eval)(probed);
+  const { list, both, box } = runInThisContext(probed);
   const here = import.meta.filename;
   expect(reached()).toEqual([`3; ${here}`]);
   expect(list(1)).toEqual({ n: [2] });

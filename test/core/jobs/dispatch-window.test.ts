@@ -19,7 +19,7 @@ const answer = (facts: Partial<Answer> = {}): Answer => ({
 const ofSize = (size: number, facts: Partial<DispatchWindow> = {}) => ({ ...FIRST_WINDOW, size, ...facts });
 
 /** The window after a number of answers. */
-function after(count: number, window: DispatchWindow, facts: Partial<Answer> = {}): DispatchWindow {
+function windowAfter(count: number, window: DispatchWindow, facts: Partial<Answer> = {}): DispatchWindow {
   let now = window;
   for (let at = 0; at < count; at++) now = widen(now, answer(facts));
   return now;
@@ -27,20 +27,20 @@ function after(count: number, window: DispatchWindow, facts: Partial<Answer> = {
 
 describe("a window grows", () => {
   test("twofold after each round within a quarter of the deadline", () => {
-    const sizes = [0, 1, 2, 3, 6, 7, 14, 15].map((count) => after(count, FIRST_WINDOW, { nowMs: 350 }).size);
+    const sizes = [0, 1, 2, 3, 6, 7, 14, 15].map((count) => windowAfter(count, FIRST_WINDOW, { nowMs: 350 }).size);
     expect(sizes).toEqual([1, 2, 2, 4, 4, 8, 8, 16]);
   });
 
   test("by one place after a slower round", () => {
     const slow = { nowMs: 351 };
-    expect([3, 4, 8, 9].map((count) => after(count, ofSize(4), slow).size)).toEqual([4, 5, 5, 6]);
+    expect([3, 4, 8, 9].map((count) => windowAfter(count, ofSize(4), slow).size)).toEqual([4, 5, 5, 6]);
     // The slowest answer of the round counts.
-    expect(after(3, widen(ofSize(4), answer(slow))).size).toBe(5);
+    expect(windowAfter(3, widen(ofSize(4), answer(slow))).size).toBe(5);
   });
 
   test("up to the configured size", () => {
-    expect(after(4, ofSize(4), { sizeMax: 6 }).size).toBe(6);
-    expect(after(6, ofSize(6), { sizeMax: 6 }).size).toBe(6);
+    expect(windowAfter(4, ofSize(4), { sizeMax: 6 }).size).toBe(6);
+    expect(windowAfter(6, ofSize(6), { sizeMax: 6 }).size).toBe(6);
   });
 });
 
@@ -68,10 +68,10 @@ describe("a window shrinks", () => {
 test("after a loss, it grows by one place per round, and the rounds at the size of the loss are repeated", () => {
   const lost = narrow(ofSize(4), 10, 20);
   expect(lost).toMatchObject({ size: 2, lostAt: 4, caution: 2 });
-  expect([1, 2, 7, 8, 15].map((count) => after(count, lost).size)).toEqual([2, 3, 3, 4, 4]);
-  const passed = after(16, lost);
+  expect([1, 2, 7, 8, 15].map((count) => windowAfter(count, lost).size)).toEqual([2, 3, 3, 4, 4]);
+  const passed = windowAfter(16, lost);
   expect(passed).toMatchObject({ size: 5, lostAt: Number.POSITIVE_INFINITY, caution: 1 });
-  expect(after(5, passed).size).toBe(10);
+  expect(windowAfter(5, passed).size).toBe(10);
 });
 
 test("attempts that were sent before the last change say nothing about it", () => {
