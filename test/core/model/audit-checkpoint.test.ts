@@ -1,7 +1,12 @@
 import { expect, test } from "vitest";
-import { CHECKPOINT_FORMAT, checkpointText, readCheckpoint } from "../../../src/core/model/audit-checkpoint.ts";
+import {
+  type AuditCheckpoint,
+  CHECKPOINT_FORMAT,
+  checkpointText,
+  readCheckpoint,
+} from "../../../src/core/model/audit-checkpoint.ts";
 
-const checkpoint = {
+const checkpoint: AuditCheckpoint = {
   format: CHECKPOINT_FORMAT,
   tenant: "acme",
   entries: 3,
