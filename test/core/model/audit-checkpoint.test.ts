@@ -4,7 +4,7 @@ import {
   CHECKPOINT_FORMAT,
   checkpointText,
   readCheckpoint,
-} from "../../../src/core/model/audit-checkpoint.ts";
+} from "../../../src/core/model/audit.ts";
 
 const checkpoint: AuditCheckpoint = {
   format: CHECKPOINT_FORMAT,
