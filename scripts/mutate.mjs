@@ -1,7 +1,7 @@
-// npm run mutate -- [--files GLOB]... [--count N] [--seed N] [--min PERCENT] [--timeout SECONDS]
-// Mutation testing: changes one place of the sources at a time and runs the tests that should fail. Prints the mutants that
-// no test detects, and exits with 1 if fewer than `--min` percent were detected. The same seed draws the same mutants. Works
-// on a copy in a temporary folder; the checkout is not touched. Not part of `npm test`.
+// npm run mutate -- [--files GLOB]... [--tests FOLDER]... [--count N] [--seed N] [--min PERCENT] [--timeout SECONDS]
+// Mutation testing: changes one place of the sources at a time and runs the test files that reach it, the nearest and fastest
+// first. Prints the mutants that no test detects, and exits with 1 if fewer than `--min` percent were detected. The same seed
+// draws the same mutants. Works on a copy in a temporary folder; the checkout is not touched. Not part of `npm test`.
 
 import { spawn } from "node:child_process";
 import {
@@ -21,9 +21,13 @@ import { FAST_ENV } from "./fast-tests.mjs";
 import { ensureInstalled } from "./install.mjs";
 import { root, runAsMain } from "./run.mjs";
 
+/** The tests that may detect a mutant. */
+const TESTS = ["test/core/", "test/engine/", "test/protocol/", "test/sim/", "test/contract/"];
+
 const { values } = parseArgs({
   options: {
     files: { type: "string", multiple: true, default: ["src/core/**", "src/engine/**"] },
+    tests: { type: "string", multiple: true, default: TESTS },
     count: { type: "string", default: "100" },
     seed: { type: "string", default: "1" },
     min: { type: "string", default: "90" },
@@ -31,11 +35,12 @@ const { values } = parseArgs({
   },
 });
 
-/** The tests that may detect a mutant, the slow ones last. */
-const TESTS = [
-  ["test/core/", "test/engine/", "test/protocol/"],
-  ["test/sim/", "test/contract/"],
-];
+/** A slow test is not a failed one. */
+const TEST_TIMEOUT_MS = 240_000;
+const FIRST_RUN_MS_MAX = 3_600_000;
+const SIM_SEEDS = "8";
+/** Test files of this many seconds together run first. */
+const FIRST_SEC = 10;
 
 await runAsMain(async () => {
   await ensureInstalled();
@@ -49,11 +54,9 @@ await runAsMain(async () => {
   const copy = copyTree();
   const survivors = [];
   try {
-    // A failure without a mutant would count as a detection.
-    const { kind, output } = await runTests(copy, TESTS.flat());
-    if (kind !== "passed") throw new Error(`the tests fail without a mutant:\n${output.slice(-2_000)}`);
+    const reach = await findReach(copy, mutants);
     for (const [at, mutant] of mutants.entries()) {
-      const detectedBy = await detect(copy, mutant);
+      const detectedBy = await detect(copy, mutant, reach);
       if (detectedBy === null) survivors.push(mutant);
       const result = detectedBy === null ? "SURVIVED" : "detected";
       console.log(
@@ -107,25 +110,72 @@ function copyTree() {
   return copy;
 }
 
-/** The test that detects the mutant, or null. The tests beside the changed file run first, then the others. */
-async function detect(copy, mutant) {
+/** Which test files reach each mutant, and how long each file takes. Also checks that the tests pass without a mutant. */
+async function findReach(copy, mutants) {
+  const { ANY_TEST, withProbes } = await import("./probes.mjs");
+  const [record, report] = [join(copy, "reach.txt"), join(copy, "report.json")];
+  writeFileSync(record, "");
+  const files = [...new Set(mutants.map(({ file }) => file))];
+  for (const file of files) {
+    const places = mutants.flatMap((mutant, at) => (mutant.file === file ? [[mutant.start, at]] : []));
+    writeFileSync(join(copy, file), withProbes(read(root, file), places, record));
+  }
+  const reporters = ["--reporter=dot", "--reporter=json", `--outputFile.json=${report}`];
+  const { kind, output } = await runTests(copy, values.tests, reporters, FIRST_RUN_MS_MAX);
+  // A failure without a mutant would count as a detection.
+  if (kind !== "passed") throw new Error(`the tests fail without a mutant:\n${output.slice(-2_000)}`);
+  for (const file of files) writeFileSync(join(copy, file), read(root, file));
+  const nameOf = (path) => relative(copy, path).replaceAll("\\", "/");
+  const seconds = new Map(
+    JSON.parse(read(copy, "report.json")).testResults.map((result) => [
+      nameOf(result.name),
+      (result.endTime - result.startTime) / 1_000,
+    ]),
+  );
+  const testsOf = new Map(mutants.map((mutant) => [mutant, new Set()]));
+  const isForAny = new Set();
+  for (const line of read(copy, "reach.txt").split("\n").filter(Boolean)) {
+    const [at, path] = line.split(" ");
+    if (path === ANY_TEST) isForAny.add(mutants[at]);
+    else testsOf.get(mutants[at]).add(nameOf(path));
+  }
+  return { seconds, testsOf, isForAny };
+}
+
+/** The test that detects the mutant, or null. */
+async function detect(copy, mutant, reach) {
   const source = read(copy, mutant.file);
   writeFileSync(join(copy, mutant.file), source.slice(0, mutant.start) + mutant.text + source.slice(mutant.end));
-  const near = nearTests(mutant.file);
-  const stages = [
-    testsIn([near]),
-    ...TESTS.map((folders) => testsIn(folders).filter((test) => !test.startsWith(near))),
-  ];
   try {
-    // Without a file name, vitest runs all tests.
-    for (const tests of stages.filter((files) => files.length > 0)) {
-      const { kind, output } = await runTests(copy, tests);
-      if (kind !== "passed") return /^.*FAIL .*?(test\/.*)$/m.exec(output)?.[1] ?? `${kind} tests of ${near}`;
+    for (const tests of stagesOf(mutant, reach)) {
+      const { kind, output } = await runTests(copy, tests, undefined, timeoutMsOf(tests, reach));
+      if (kind !== "passed") return /FAIL .*?(test\/.*)$/m.exec(output)?.[1] ?? `tests that are ${kind}`;
     }
     return null;
   } finally {
     writeFileSync(join(copy, mutant.file), source);
   }
+}
+
+/** Five times as long as without the mutant, and a minute to start. Tests that take longer loop. */
+function timeoutMsOf(tests, { seconds }) {
+  const sec = tests.reduce((sum, test) => sum + seconds.get(test), 0);
+  return Math.min(60 + 5 * sec, Number(values.timeout)) * 1_000;
+}
+
+/** The test files for a mutant, in groups: some near and fast ones, the others that reach it, all others if any may. */
+function stagesOf(mutant, { seconds, testsOf, isForAny }) {
+  const near = nearTests(mutant.file);
+  const rank = (test) => seconds.get(test) + (test.startsWith(near) ? 0 : FIRST_SEC);
+  const reached = [...testsOf.get(mutant)].sort((a, b) => rank(a) - rank(b));
+  const first = reached.splice(0, 1);
+  for (let left = FIRST_SEC; reached.length > 0; first.push(...reached.splice(0, 1))) {
+    left -= seconds.get(reached[0]);
+    if (left < 0) break;
+  }
+  const others = isForAny.has(mutant) ? [...seconds.keys()].filter((test) => !testsOf.get(mutant).has(test)) : [];
+  // Without a file name, vitest runs all tests.
+  return [first, reached, others].filter((tests) => tests.length > 0);
 }
 
 /** The mirrored folder of the source, or the nearest that exists. */
@@ -135,22 +185,24 @@ function nearTests(file) {
   return `${folder}/`;
 }
 
-function testsIn(folders) {
-  const names = readdirSync(join(root, "test"), { recursive: true }).map((name) =>
-    `test/${name}`.replaceAll("\\", "/"),
-  );
-  return names.filter((name) => name.endsWith(".test.ts") && folders.some((folder) => name.startsWith(folder))).sort();
-}
-
 /** `looping` if the tests do not end in time. */
-function runTests(copy, tests) {
+function runTests(copy, tests, reporters = ["--reporter=dot"], timeoutMs) {
   const vitest = join(copy, "node_modules", "vitest", "vitest.mjs");
-  const args = [vitest, "run", "--project=pure", "--bail=1", "--reporter=dot", "--passWithNoTests", ...tests];
+  const args = [
+    vitest,
+    "run",
+    "--project=pure",
+    "--bail=1",
+    `--testTimeout=${TEST_TIMEOUT_MS}`,
+    ...reporters,
+    "--passWithNoTests",
+    ...tests,
+  ];
   return new Promise((resolve) => {
-    const env = { ...process.env, ...FAST_ENV };
+    const env = { ...process.env, ...FAST_ENV, CORDUM_SIM_SEEDS: SIM_SEEDS };
     const child = spawn(process.execPath, args, { cwd: copy, env, stdio: ["ignore", "pipe", "pipe"] });
     let output = "";
-    const timer = setTimeout(() => child.kill("SIGKILL"), Number(values.timeout) * 1_000);
+    const timer = setTimeout(() => child.kill("SIGKILL"), timeoutMs);
     for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk) => (output += chunk));
     child.on("close", (code) => {
       clearTimeout(timer);

@@ -1,3 +1,4 @@
+import { AUDIT_PENDING, type PendingAudit } from "../../core/model/audit.ts";
 import { JOBS, type Job } from "../../core/model/job.ts";
 import { isRunFinal, RUN_RESERVATIONS, RUNS, RUNS_GROUP, type Run, type StepRun } from "../../core/model/run.ts";
 import { type Change, type Put, put } from "../../ports/store.ts";
@@ -29,6 +30,16 @@ export const RUN_MUTANTS: readonly Mutant[] = [
       const asked = Object.entries(run.steps).filter(([id]) => run.rerunOf?.asks?.includes(id));
       const given = asked.map(([id, step]) => [id, { ...step, state: "SUCCEEDED" as const }]);
       return given.length === 0 ? run : { ...run, steps: { ...run.steps, ...Object.fromEntries(given) } };
+    }),
+  },
+  {
+    name: "approvals-kept-unaudited",
+    about: "a rerun that keeps the approvals of the earlier run has no audit entry",
+    caughtBy: ["run_outcome"],
+    world: withPuts((one) => {
+      if (one.table !== AUDIT_PENDING.name || one.value === null) return one;
+      const pending = one.value as PendingAudit;
+      return { ...one, value: { ...pending, lines: pending.lines.filter(({ what }) => what !== "approvals kept") } };
     }),
   },
   {

@@ -1,12 +1,12 @@
 import { isFinal, JOBS, type Job, type JobState, REDRIVABLE } from "../../core/model/job.ts";
-import { isRunFinal, isStepFailure, RUNS, type Run, type StepState } from "../../core/model/run.ts";
+import { isRunFinal, RUNS, type Run } from "../../core/model/run.ts";
 import { CREATED_MAX } from "../../engine/runs/index.ts";
 import type { Change, Versioned } from "../../ports/store.ts";
 import type { Violations } from "../checks/violations.ts";
 import type { RunPlan, SimWorkflow } from "../workload/run-plan.ts";
+import { hasKeptApprovals, rerunRef, stepsAfter } from "./rerun-reference.ts";
 import {
   applyEnds,
-  dependenciesOf,
   endRef,
   expireRef,
   fingerprint,
@@ -49,8 +49,12 @@ export class RunReferenceChecker {
       if (value === null) this.#forget(id);
       else {
         const [was, is] = [(before[index]?.value ?? null) as Run | null, value as Run];
-        const redriven = redrivenIn(change, before, id);
-        this.#compare(was, is, ended.get(id) ?? [], redriven, createdIn(change, before, id));
+        this.#compare(was, is, {
+          ended: ended.get(id) ?? [],
+          redriven: redrivenIn(change, before, id),
+          created: createdIn(change, before, id),
+          isKeeping: was === null && hasKeptApprovals(change, is),
+        });
       }
     }
   }
@@ -68,16 +72,16 @@ export class RunReferenceChecker {
     ended.set(step.runId, all);
   }
 
-  #compare(before: Run | null, after: Run, ended: readonly EndedJob[], redriven: Job | null, created: number): void {
+  #compare(before: Run | null, after: Run, { ended, redriven, created, isKeeping }: Seen): void {
     const workflow = this.#plan.workflows.find(({ id }) => id === after.workflowId);
     if (workflow === undefined) return;
     if (before !== null && isRunFinal(before.state) && redriven === null) return;
     const jobs = this.#jobs.get(after.id) ?? new Map<string, Job>();
     const refused = refusedIn(workflow, after, jobs);
     const commit = commitOf(after, jobs, created + refused.length >= CREATED_MAX);
-    const from = before === null ? this.#starts(workflow, after, refused, commit) : (this.#states.get(after.id) ?? []);
+    const inputs: Inputs = { before, after, ended, refused, commit, isKeeping };
+    const from = before === null ? this.#starts(workflow, inputs) : (this.#states.get(after.id) ?? []);
     if (from.length === 0) return;
-    const inputs: Inputs = { before, after, ended, refused, commit };
     const possible = distinct(
       from.flatMap((state) => outcomes(workflow, redriven ? rejoined(workflow, state, redriven) : state, inputs)),
     );
@@ -102,55 +106,18 @@ export class RunReferenceChecker {
   }
 
   /** Refused delays fail at their start, before or after later steps are evaluated. */
-  #starts(workflow: SimWorkflow, run: Run, refused: readonly EndedJob[], commit: RefCommit): readonly RefState[] {
-    const regular = this.#start(workflow, run, commit);
-    return refused.length === 0 ? [regular] : [regular, this.#start(refusing(workflow, refused), run, commit)];
+  #starts(workflow: SimWorkflow, { after, refused, commit, isKeeping }: Inputs): readonly RefState[] {
+    const regular = this.#start(workflow, after, commit, isKeeping);
+    if (refused.length === 0) return [regular];
+    return [regular, this.#start(refusing(workflow, refused), after, commit, isKeeping)];
   }
 
-  /** A rerun keeps the steps that do not depend on the start step and did not end the run. */
-  #start(workflow: SimWorkflow, run: Run, commit: RefCommit): RefState {
-    const { rerunOf } = run;
+  #start(workflow: SimWorkflow, { rerunOf }: Run, commit: RefCommit, isKeeping: boolean): RefState {
     const [earlier] = this.#states.get(rerunOf?.runId ?? "") ?? [];
     if (!rerunOf || !earlier) return startRef(workflow, new Map(), commit);
-    const { again, asks } = this.#scopeOf(workflow, earlier.steps, rerunOf.fromStep);
-    const isRepeated = (id: string) => again.has(id) || asks.has(id);
-    const kept = [...earlier.steps].filter(([id]) => !isRepeated(id) && isKept(workflow, id, earlier.steps));
-    return startRef(workflow, new Map(kept), commit, asks);
+    const { kept, asks } = rerunRef(this.#plan, workflow, earlier.steps, rerunOf.fromStep, isKeeping);
+    return startRef(workflow, kept, commit, asks);
   }
-
-  /** Whether the step ends only after a person approved. */
-  #asks(workflow: SimWorkflow, stepId: string): boolean {
-    const step = workflow.steps.find(({ id }) => id === stepId);
-    const inner = this.#plan.workflows.find(({ id }) => id === step?.workflowId);
-    return step?.kind === "approval" || (inner?.steps.some(({ id }) => this.#asks(inner, id)) ?? false);
-  }
-
-  /** An approval before a repeated step is asked for again; one in a branch repeats its whole `parallel` step. */
-  #scopeOf(workflow: SimWorkflow, states: ReadonlyMap<string, StepState>, fromStep: string) {
-    const again = new Set(stepsAfter(workflow, fromStep));
-    const given = workflow.steps.filter(({ id }) => states.get(id) === "SUCCEEDED" && this.#asks(workflow, id));
-    for (let before = -1; before !== again.size; ) {
-      before = again.size;
-      for (const { id } of given) {
-        const isBranch = workflow.steps.some(({ branches }) => branches.includes(id));
-        const after = stepsAfter(workflow, id);
-        if (isBranch && [...after].some((later) => again.has(later))) for (const later of after) again.add(later);
-      }
-    }
-    const asks = given.filter(
-      ({ id }) => !again.has(id) && [...stepsAfter(workflow, id)].some((later) => again.has(later)),
-    );
-    return { again, asks: new Set(asks.map(({ id }) => id)) };
-  }
-}
-
-function isKept(workflow: SimWorkflow, id: string, states: ReadonlyMap<string, StepState>): boolean {
-  const state = states.get(id) ?? "PENDING";
-  if (state === "SUCCEEDED" || state === "SKIPPED") return true;
-  if (!isStepFailure(state)) return false;
-  const parallel = workflow.steps.find(({ branches }) => branches.includes(id));
-  if (parallel) return isKept(workflow, parallel.id, states);
-  return workflow.steps.find((step) => step.id === id)?.onError !== "fail";
 }
 
 /** After a redrive the step runs again, and its dependents and the steps cancelled by the run's end are pending. */
@@ -182,7 +149,6 @@ export function redrivenIn(change: Change, before: readonly (Versioned<unknown> 
   return at < 0 ? null : (change.puts[at]?.value as Job);
 }
 
-/** The number of jobs of the run that this commit creates. */
 function createdIn(change: Change, before: readonly (Versioned<unknown> | null)[], runId: string): number {
   const isCreated = (table: string, job: Job | null, index: number): boolean =>
     table === JOBS.name && (before[index] ?? null) === null && job?.step?.runId === runId;
@@ -228,10 +194,19 @@ const withOpen = (children: readonly RefChild[], index: number): readonly RefChi
     return ["open", "stopping", "ok", "stopped"].includes(child) ? child : "failed_before";
   });
 
-interface Inputs {
+/** What a commit contains beside the run. */
+interface Seen {
+  readonly ended: readonly EndedJob[];
+  readonly redriven: Job | null;
+  /** The number of jobs of the run that the commit creates. */
+  readonly created: number;
+  /** The audit entry of a person who keeps the approvals of the earlier run. */
+  readonly isKeeping: boolean;
+}
+
+interface Inputs extends Pick<Seen, "ended" | "isKeeping"> {
   readonly before: Run | null;
   readonly after: Run;
-  readonly ended: readonly EndedJob[];
   readonly refused: readonly EndedJob[];
   readonly commit: RefCommit;
 }
@@ -343,19 +318,6 @@ function applyDenied(workflow: SimWorkflow, state: RefState, denied: readonly En
 
 function distinct(states: readonly RefState[]): readonly RefState[] {
   return [...new Map(states.map((state) => [`${fingerprint(state)} ${state.isPaused}`, state])).values()];
-}
-
-function stepsAfter(workflow: SimWorkflow, fromStep: string): ReadonlySet<string> {
-  const after = new Set([fromStep]);
-  for (let size = 0; size !== after.size; ) {
-    size = after.size;
-    for (const step of workflow.steps) {
-      if (dependenciesOf(workflow, step).some((id) => after.has(id))) after.add(step.id);
-      // A parallel step runs again with all its branches.
-      if (step.branches.some((id) => after.has(id))) after.add(step.id);
-    }
-  }
-  return after;
 }
 
 function describeState(workflow: SimWorkflow, state: RefState): string {

@@ -10,9 +10,10 @@ import type { SimNet } from "../adapters/world.ts";
 import type { ActionOutcome, HumanActions } from "../checks/audit-checker.ts";
 import type { Violations } from "../checks/violations.ts";
 import type { SeededRandom } from "../random.ts";
+import { dependenciesOf } from "../reference/run-reference.ts";
 import type { System } from "../system.ts";
 import { sendRequest } from "./request.ts";
-import type { RunOrder, RunPlan } from "./run-plan.ts";
+import type { RunOrder, RunPlan, SimStep } from "./run-plan.ts";
 import { documentOf } from "./workflow-document.ts";
 
 /**
@@ -162,13 +163,14 @@ export class RunClients {
   }
 
   /** Reruns each order once; the idempotency key makes retries safe. */
-  #rerun(order: RunOrder, { org, id: runId, workflowId }: Run): void {
-    const steps = this.#plan.workflows.find(({ id }) => id === workflowId)?.steps ?? [];
-    const fromStep = steps[(order.rerunFrom ?? 0) % steps.length]?.id ?? "";
+  #rerun(order: RunOrder, run: Run): void {
+    const { org, id: runId } = run;
+    const fromStep = this.#rerunStep(order, run);
     this.#reruns.set(order.number, null);
     this.#sendUntilDone(async (engine) => {
       const idempotencyKey = `rerun-${order.number}`;
-      const outcome = await rerun(engine, { org, runId, fromStep, by: "client", idempotencyKey });
+      const keepsApprovals = order.number % 2 === 0;
+      const outcome = await rerun(engine, { org, runId, fromStep, by: "client", idempotencyKey, keepsApprovals });
       if (outcome.kind === "started" || outcome.kind === "replayed") {
         const known = this.#reruns.get(order.number) ?? outcome.runId;
         if (known !== outcome.runId) this.#reportConflict(order, `rerun as ${known} first, then as ${outcome.runId}`);
@@ -176,6 +178,17 @@ export class RunClients {
       }
       return outcome.kind !== "full" && outcome.kind !== "gate_unavailable";
     });
+  }
+
+  /** A step behind an approval that was given, if there is one: the rerun asks for it again or keeps it. */
+  #rerunStep({ rerunFrom }: RunOrder, { workflowId, steps: states }: Run): string {
+    const workflow = this.#plan.workflows.find(({ id }) => id === workflowId);
+    const steps = workflow?.steps ?? [];
+    const given = steps.filter(({ id, kind }) => kind === "approval" && states[id]?.state === "SUCCEEDED");
+    const isBehind = (step: SimStep) => workflow && given.some(({ id }) => dependenciesOf(workflow, step).includes(id));
+    const behind = steps.filter(isBehind);
+    const among = behind.length > 0 ? behind : steps;
+    return among[(rerunFrom ?? 0) % among.length]?.id ?? "";
   }
 
   #redriveDeadLetters(): void {

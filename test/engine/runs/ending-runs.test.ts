@@ -201,6 +201,26 @@ test("concurrent pause and cancel requests each report the resulting state", asy
   expect(events.filter((event) => event === "run_cancelled")).toHaveLength(1);
 });
 
+test.each([
+  { request: cancelRun, answer: { kind: "ended", state: "SUCCEEDED" } },
+  // A paused run ends when it is resumed.
+  { request: pauseRun, answer: { kind: "moved", state: "PAUSED" } },
+])("a request that meets the end of the last step in one commit is answered $answer", async ({ request, answer }) => {
+  const harness = new RunHarness();
+  const { engine } = await harness.control("c1");
+  await harness.apply(engine, { id: "ask", steps: { ask: { type: "approval" } } });
+  const id = await harness.started(engine, "ask", { submittedBy: "alice" });
+  // While another process holds the lock, the requests gather.
+  const lock = { key: runLockKey(id), org: "default", ttlMs: 1_000, waitMs: 0, owner: "dead" };
+  await harness.run(harness.engine("dead").world.locks.acquire(lock));
+  harness.crash("dead");
+  const [, outcome] = await harness.run(
+    Promise.all([approve(engine, { org: "default", jobId: `${id}:ask@1`, by: "bob" }), request(engine, control(id))]),
+  );
+  expect(outcome).toEqual(answer);
+  expect(harness.runOf(id).state).toBe(answer.state);
+});
+
 test("a paused run whose last step has ended ends when it is resumed", async () => {
   const harness = new RunHarness();
   const { engine } = await harness.control("c1");
