@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { escapeControls, escapeJson, terminalJson } from "../../../src/core/model/escape.ts";
+import { escapeControls, escapeJson, terminalJson } from "../../../src/core/model/json.ts";
 
 test.each([
   ["a\nb\rc\td", "a\\nb\\rc\\td"],
