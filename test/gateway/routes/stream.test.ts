@@ -3,6 +3,8 @@ import { afterEach, describe, expect, test } from "vitest";
 import type {
   JobUpdate,
   JobUpdateListener,
+  RolloutUpdate,
+  RolloutUpdateListener,
   RunUpdate,
   RunUpdateListener,
 } from "../../../src/engine/observe/event-feed.ts";
@@ -14,6 +16,7 @@ import { openTestGateway, type TestGateway } from "../test-gateway.ts";
 async function openStream(query: Readonly<Record<string, string>> = {}, principal = { id: "k", org: "acme" }) {
   const listeners = new Set<JobUpdateListener>();
   const runListeners = new Set<RunUpdateListener>();
+  const rolloutListeners = new Set<RolloutUpdateListener>();
   const timers: { delayMs: number; fn: () => void }[] = [];
   const written: string[] = [];
   const state = { buffered: 0, endedBecause: "", dropped: false };
@@ -31,9 +34,13 @@ async function openStream(query: Readonly<Record<string, string>> = {}, principa
     runListeners.add(listener);
     return () => runListeners.delete(listener);
   };
+  const subscribeRollouts = (listener: RolloutUpdateListener) => {
+    rolloutListeners.add(listener);
+    return () => rolloutListeners.delete(listener);
+  };
   const engine = {
     world: { clock: { now: () => 0, after }, random: { next: () => 0 } },
-    events: { subscribe, subscribeRuns },
+    events: { subscribe, subscribeRuns, subscribeRollouts },
   };
   const request = { org: "acme", principal, headers: {}, query, signal: connection.signal };
   const answer = await STREAM_ROUTES[0]?.handle({ engine } as unknown as Gateway, request as unknown as GatewayRequest);
@@ -57,7 +64,12 @@ async function openStream(query: Readonly<Record<string, string>> = {}, principa
     const update: RunUpdate = { org: "acme", runId: "r1", workflowId: "order", state: "RUNNING", atMs: 0, ...fields };
     for (const listener of [...runListeners]) listener(update);
   };
-  return { answer, written, state, timers, listeners, runListeners, publish, publishRun, connection };
+  const publishRollout = (fields: Partial<RolloutUpdate> = {}) => {
+    const update: RolloutUpdate = { rolloutId: "R1", subject: "lock_busy", state: "running", atMs: 0, ...fields };
+    for (const listener of [...rolloutListeners]) listener(update);
+  };
+  const publishers = { publish, publishRun, publishRollout };
+  return { answer, written, state, timers, listeners, runListeners, rolloutListeners, ...publishers, connection };
 }
 
 describe("stream", () => {
@@ -87,6 +99,18 @@ describe("stream", () => {
     expect(written).toEqual([`run ${data}`]);
     connection.abort();
     expect(runListeners.size).toBe(0);
+  });
+
+  test("sends rollout events to a key of all tenants without a filter", async () => {
+    const all = await openStream({}, { id: "k", org: "*" });
+    all.publishRollout({ state: "rolled_back" });
+    const data = '{"rollout_id":"R1","class":"lock_busy","state":"rolled_back","at":"1970-01-01T00:00:00.000Z"}';
+    expect(all.written).toEqual([`rollout ${data}`]);
+    const ofTenant = await openStream();
+    ofTenant.publishRollout();
+    const filtered = await openStream({ topic: "demo.echo" }, { id: "k", org: "*" });
+    filtered.publishRollout();
+    expect([...ofTenant.written, ...filtered.written]).toEqual([]);
   });
 
   test("filters by run, including the jobs of its steps", async () => {
