@@ -49,7 +49,6 @@ export async function withLock<T>(
     ? await pollLock(engine, { key, org, ttlMs, maxWaitMs: waitMs, policy: poll, path, arms: request.arms })
     : asPolled(await locks.acquire({ key, org, ttlMs, waitMs, owner: name }));
   if (acquired.kind === "busy") {
-    if (!poll && waitMs === 0) engine.contention.replied(clock.now() - askedMs);
     engine.contention.busy(key);
     const { policy } = engine.settings.for(request.arms).retry.lock_busy;
     const attempt = engine.lockStats.recordBusy(request.key, clock.now());
@@ -64,8 +63,8 @@ export async function withLock<T>(
   }
   const { lease } = acquired;
   const acquiredMs = clock.now();
-  if (!poll && !lease.wasQueued) engine.contention.replied(acquiredMs - askedMs);
   const taken = totalLockWait(acquired, request.busyUsage?.() ?? [], acquiredMs);
+  if (!poll && !lease.wasQueued) engine.contention.granted(acquiredMs - askedMs, taken.attempts > 1);
   recordAcquired(engine, request, taken);
   try {
     return await work(lease, taken);

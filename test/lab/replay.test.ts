@@ -42,7 +42,7 @@ describe("replay of a recorded simulation", () => {
     expectWithin(0.1, replayed.waitMs.p95, figureAt(figures, "wait_ms.p95"));
     expectWithin(0.15, replayed.latencyMs.p50, figureAt(figures, "result_latency_ms.p50"));
     expectWithin(0.15, replayed.drainMs.p50, recorded.drainMs.p50);
-    if (row === BOUNDED) expectWithin(0.06, replayed.busyRetries, recorded.busyRetries);
+    if (row === BOUNDED) expectWithin(0.1, replayed.busyRetries, recorded.busyRetries);
   });
 
   test("of one policy predicts the drain time and the lock wait of another", async () => {

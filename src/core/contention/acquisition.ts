@@ -42,7 +42,7 @@ export interface ContentionRecord {
   /** Acquisitions that the limits of the record excluded, apart from the keys that the level excludes. */
   readonly dropped: number;
   readonly uncontended: number;
-  /** Mean round trip of a lock request; null if none was measured. */
+  /** Mean round trip of a request that got a free lock; null if too few were measured. */
   readonly lockMs: number | null;
   /** Mean time by which a first retry was later than its delay; null if none was measured. */
   readonly returnMs: number | null;

@@ -22,6 +22,7 @@ export class ContentionRecorder {
   #cooling = new Set<string>();
   #uncontended = 0;
   readonly #lock = new Mean();
+  readonly #contendedLock = new Mean();
   readonly #return = new Mean();
   #sinceMs: number;
   #isArmed = false;
@@ -36,9 +37,12 @@ export class ContentionRecorder {
     if (this.#hot.size < HOT_MAX && this.#isOn) this.#hot.add(key);
   }
 
-  /** Round trip of a lock request that did not wait. */
-  replied(durationMs: number): void {
-    this.#lock.add(durationMs);
+  /**
+   * Round trip of a request that got a free lock. Under contention the process has the replies of other attempts to handle
+   * first, which is an effect of the policy in force: such a round trip counts only if there are too few others.
+   */
+  granted(durationMs: number, isContended: boolean): void {
+    (isContended ? this.#contendedLock : this.#lock).add(durationMs);
   }
 
   /** A first retry arrived this much later than its delay. */
@@ -92,11 +96,12 @@ export class ContentionRecorder {
     this.#cooling = this.#hot;
     this.#hot = new Set();
     if (acquisitions.length === 0 || !this.#isOn) return;
+    const [lockMs, contendedLockMs] = [this.#lock.take(), this.#contendedLock.take()];
     const record: ContentionRecord = {
       process: keyHash(world.name),
       ...{ fromMs, toMs, level, dropped },
       uncontended: this.#uncontended,
-      lockMs: this.#lock.take(),
+      lockMs: lockMs ?? contendedLockMs,
       returnMs: this.#return.take(),
       nakTimerMs: world.bus.nakTimerMs ?? 0,
       inForce: this.#inForce,
