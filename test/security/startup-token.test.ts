@@ -3,7 +3,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { ensureToken, tokenFile, tokenFor } from "../../src/adapters/node/startup-token.ts";
+import { runCli } from "../../src/cli/program.ts";
 import { ROUTES } from "../../src/gateway/server.ts";
+import { ioFor } from "../cli/run.ts";
+import { Ups } from "../cli/up/ups.ts";
 import { openTestGateway, STARTUP_TOKEN, type TestGateway } from "../gateway/test-gateway.ts";
 
 describe("without API keys", () => {
@@ -72,5 +75,39 @@ describe("the token file", () => {
       null,
       null,
     ]);
+  });
+});
+
+describe("a control plane that starts without keys", () => {
+  const ups = new Ups("token");
+
+  test("writes the token, prints it once as a link, and its commands find it", async () => {
+    const dir = join(ups.dir, "data");
+    const up = ups.start(["--demo", "--port", "0", "--data", dir]);
+    const url = await up.url;
+    const token = readFileSync(tokenFile(dir), "utf8").trim();
+    expect(statSync(tokenFile(dir)).mode & 0o777).toBe(0o600);
+    await up.printed(`status page: ${url}/#${token}\n`);
+
+    const command = async (argv: readonly string[], env: Readonly<Record<string, string>>) => {
+      const { io, output } = ioFor({ CORDUM_URL: url, ...env });
+      return { exitCode: await runCli(argv, io, "1.2.3"), ...output() };
+    };
+    expect(await command(["status"], { CORDUM_DATA_DIR: dir })).toMatchObject({ exitCode: 0 });
+    // Another user of the machine cannot read the directory.
+    const other = await command(["status"], { CORDUM_DATA_DIR: ups.dir });
+    expect(other.exitCode).not.toBe(0);
+    expect(other.err).toContain("API key required");
+    const created = ["key", "create", "--tenant", "*", "--role", "admin"];
+    expect(await command(created, { CORDUM_DATA_DIR: dir })).toMatchObject({ exitCode: 0 });
+    up.child.kill("SIGTERM");
+    const { out, err } = await up.ended;
+    expect(`${out}${err}`.split(token)).toHaveLength(2);
+
+    const again = ups.start(["--demo", "--port", "0", "--data", dir]);
+    await again.url;
+    again.child.kill("SIGTERM");
+    const second = await again.ended;
+    expect(`${second.out}${second.err}`).not.toContain(token);
   });
 });

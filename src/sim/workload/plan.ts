@@ -159,7 +159,8 @@ function withStoredPayloads(random: SeededRandom, settings: Settings): Settings 
 
 /** In a quarter of the seeds the open jobs of a tenant reach their quota, and clients have to wait. */
 function withQuota(random: SeededRandom, settings: Settings): Settings {
-  if (random.chance(0.75)) return settings;
+  // Without parking, a message of the bus that waits for room reaches the delivery limit of the broker.
+  if (random.chance(0.75) || settings.bus.parkAfterMs === null) return settings;
   return { ...settings, limits: { ...settings.limits, backlogMax: 2 + random.below(6) } };
 }
 
