@@ -3,7 +3,7 @@ import type { Stop } from "../../../src/ports/bus.ts";
 import { type WorkItem, worker } from "../../../src/worlds/worker-sdk.ts";
 import type { RolloutSystem } from "./rollout-system.ts";
 
-const ITEMS = 4;
+const ITEMS = 3;
 const BEGIN = "rollout.begin";
 
 export class ContendedRuns {

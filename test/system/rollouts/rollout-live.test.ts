@@ -13,7 +13,7 @@ const BETTER = "bounded:100ms:0.5";
 const WORSE = "fixed:1s";
 /** 100 control units set the scale; then the gate on results, the slowest, is proved in about 60 blocks of 4 units. */
 const RUNS_TO_PROOF = 460;
-/** As above; then about 20 blocks whose treatment units are nearly all worse. */
+/** As above; then 12 blocks if every treatment unit is worse, and more on a busy machine, where control units are slow too. */
 const RUNS_TO_BREACH = 290;
 /** More of them if the decision needs more. */
 const RUNS_MORE = 60;
