@@ -12,6 +12,7 @@ import { HumanActions } from "./checks/audit-checker.ts";
 import { checkEnd, checkRetention, type Ended, isIdle } from "./checks/end-checks.ts";
 import { JobChecker } from "./checks/job-checker.ts";
 import { checkMessageFlow } from "./checks/message-checker.ts";
+import { RolloutChecker } from "./checks/rollout-checker.ts";
 import { RunChecker } from "./checks/run-checker.ts";
 import { SafetyChecker } from "./checks/safety-checker.ts";
 import { type Violation, Violations } from "./checks/violations.ts";
@@ -21,6 +22,7 @@ import { buildSystem } from "./system.ts";
 import { Clients } from "./workload/clients.ts";
 import { Operators } from "./workload/operators.ts";
 import { drawPlan, type Plan, POLICIES } from "./workload/plan.ts";
+import { RolloutOperators } from "./workload/rollout-operators.ts";
 import { RunClients } from "./workload/run-clients.ts";
 
 /**
@@ -71,6 +73,7 @@ export async function simulate(options: SimulateOptions): Promise<Report> {
   new JobChecker(net, plan, violations, failures);
   const published = checkMessageFlow(net, plan, violations);
   new RunChecker(net, plan, violations);
+  new RolloutChecker(net, plan, violations);
   const { mutant } = options;
   const settings = { current: mutant?.settings?.(plan.settings) ?? plan.settings };
   const system = buildSystem({
@@ -97,6 +100,7 @@ export async function simulate(options: SimulateOptions): Promise<Report> {
   clients.start(plan);
   runClients.start();
   operators.start();
+  new RolloutOperators(net, system, random.fork("rollout operators"), actions).start(plan.rollouts);
   injector.onKernelOutage = () => operators.onKernelOutage();
   for (const atMs of plan.publishedMs) net.timeline.postQuiet(atMs, () => kernel.publishNext());
   injector.start();

@@ -7,6 +7,7 @@ import { PARKED, RETRY_STATES } from "../../core/model/parked-message.ts";
 import { RUN_RESERVATIONS, RUNS, TIMELINE } from "../../core/model/run.ts";
 import type { Table } from "../../core/model/table.ts";
 import { WORKFLOW_HEADS, WORKFLOW_VERSIONS } from "../../core/model/workflow.ts";
+import { PROMOTED, ROLLOUTS } from "../../core/rollout/rollout.ts";
 import { originalId } from "../../engine/delivery/index.ts";
 import { deadLetterIdOf } from "../../engine/packets.ts";
 import { toBase64 } from "../../protocol/base64.ts";
@@ -153,6 +154,8 @@ function checkLeftovers({ net, violations }: Ended): void {
 /** After all retention times no record, index entry, counter or blob is left. */
 export function checkRetention({ net, violations }: Ended): void {
   for (const table of TABLES) {
+    // Rollouts are kept.
+    if (table.name === ROLLOUTS.name) continue;
     for (const { id } of net.store.rows(table)) violations.add("retention", `${table.name}/${id}`, "not removed");
     for (const kind of ["lists", "queues"] as const) {
       for (const { name, id } of net.store.entries(table.name, kind))
@@ -160,6 +163,7 @@ export function checkRetention({ net, violations }: Ended): void {
     }
   }
   for (const { group, name, count } of net.store.allCounts()) {
+    if (group === PROMOTED.group) continue;
     violations.add("retention", `${group} ${name}`, `still counts ${count}`);
   }
   for (const [key, { expiresAtMs }] of net.blobs) {
@@ -174,6 +178,7 @@ const TABLES: readonly Table<never>[] = [
   RETRY_STATES,
   RESERVATIONS,
   FAIL_OPENS,
+  ROLLOUTS,
   AUDIT_PENDING,
   RUNS,
   TIMELINE,

@@ -54,6 +54,10 @@ export const CHECKERS = {
   run_moves: "a run and its steps only make the state transitions of their tables",
   run_outcome: "steps and runs end as the reference model predicts from the ends of their jobs",
   run_left: "after the faults stop, every run has ended, no job or sub-run is orphaned, and every parent is notified",
+  arm: "a unit keeps the arms it was created with, every process draws the same, and only treated units use the treatment",
+  rollback: "no treatment is used a minute after its rollout was rolled back or ended",
+  measure: "each result of a run is measured once, and none after the horizon",
+  rollout: "a subject has at most one active rollout, which makes only legal moves and is promoted only by a person",
   run_idempotency: "one idempotency key creates one run, and never returns a run of another tenant",
 } as const;
 

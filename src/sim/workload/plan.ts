@@ -4,6 +4,7 @@ import type { PolicyDocument } from "../../core/policy/document.ts";
 import type { OrgSettings, Settings } from "../../core/settings.ts";
 import { drawFaults, type FaultProfile, type Faults } from "../faults.ts";
 import type { SeededRandom } from "../random.ts";
+import { drawRollouts, type RolloutPlan } from "./rollout-operators.ts";
 import { drawRuns, type RunPlan } from "./run-plan.ts";
 import { TALLY_TTL_MS } from "./tally.ts";
 import { APPROVAL_TOPIC, DENIED_TOPIC, WORKER_ACTIONS, type WorkerAction } from "./workers.ts";
@@ -23,6 +24,7 @@ export interface Plan {
   readonly tallies: readonly TallyOrder[];
   readonly garbage: readonly Garbage[];
   readonly leases: readonly LeasePlan[];
+  readonly rollouts: readonly RolloutPlan[];
   /** The times at which the next policy is published. */
   readonly publishedMs: readonly number[];
 }
@@ -110,7 +112,10 @@ export const POLICIES: readonly PolicyDocument[] = [1, 2, 3, 4].map((edition) =>
 
 export function drawPlan(random: SeededRandom, jobs: number, profile: FaultProfile): Plan {
   const faults = drawFaults(profile, random.fork("faults"));
-  const safetyMs = 40_000 + 200 * jobs;
+  const plainMs = 40_000 + 200 * jobs;
+  const rollouts = drawRollouts(random.fork("rollout plan"), plainMs);
+  // A rollback must have a minute to reach every process.
+  const safetyMs = rollouts.length === 0 ? plainMs : plainMs + 30_000;
   // A fifth of the orders are runs, each with several jobs.
   const runs = Math.floor(jobs / 5);
   const skew = (): number => Math.round(random.between(-0.5, 0.5) * faults.process.skewMsMax);
@@ -147,6 +152,7 @@ export function drawPlan(random: SeededRandom, jobs: number, profile: FaultProfi
     tallies: drawTallies(random.fork("tallies"), Math.ceil(jobs / 3), safetyMs, profile !== "none"),
     garbage: drawGarbage(random.fork("garbage"), Math.ceil(jobs / 25), safetyMs),
     leases: drawLeases(random.fork("leases"), safetyMs),
+    rollouts,
     publishedMs: POLICIES.slice(2).map(() => random.between(0, safetyMs)),
   };
 }
