@@ -40,8 +40,9 @@ describe("replay of a recorded simulation", () => {
     const settings = settingsOf(row, false);
     const replayed = figuresIn(trace, settings, calibrate(trace, settings), ATTEMPTS_MAX);
     expectWithin(0.1, replayed.waitMs.p95, figureAt(figures, "wait_ms.p95"));
-    expectWithin(0.15, replayed.latencyMs.p50, figureAt(figures, "result_latency_ms.p50"));
-    expectWithin(0.15, replayed.drainMs.p50, recorded.drainMs.p50);
+    // Medians of one draw of delays over 12 runs.
+    expectWithin(0.2, replayed.latencyMs.p50, figureAt(figures, "result_latency_ms.p50"));
+    expectWithin(0.2, replayed.drainMs.p50, recorded.drainMs.p50);
     if (row === BOUNDED) expectWithin(0.1, replayed.busyRetries, recorded.busyRetries);
   });
 
