@@ -95,6 +95,19 @@ describe("the backlog", () => {
   });
 });
 
+test.each([
+  [0, 0],
+  [1, 1],
+  [1_000, 1],
+  [1_001, 2],
+  [7_200_000, 7_200],
+  [-1, 0],
+])("a delay that ends in %d ms reports %d s", (delayMs, seconds) => {
+  const step = { runId: "r", stepId: "s", kind: "delay" } as const;
+  const { sentence } = explainJob({ ...fresh(), step, dueMs: around.nowMs + delayMs }, around);
+  expect(sentence).toContain(`delay step: ends in ${seconds} s, at `);
+});
+
 test("an approval reports its rule, expiry and the submitter restriction", () => {
   const { sentence, wait, unblocks } = explainJob(asked(), around);
   expect(wait).toMatchObject({ reason: "approval", sinceMs: 1, setBy: "rule `r`" });

@@ -68,6 +68,24 @@ describe("leasing past jobs that the worker cannot run", () => {
     expect(taken).toBeLessThan(400);
   });
 
+  test("does not read a backlog again that has no further jobs", async () => {
+    const harness = new Harness();
+    const { engine } = await harness.control("c1");
+    registerCapable(engine);
+    await admitted(harness, engine, 3, { requires: ["gpu"] });
+    await harness.pass(100);
+    registerCapable(engine);
+    const { store } = harness.sim.net;
+    const take = store.take.bind(store);
+    const limits: number[] = [];
+    store.take = (table, query) => {
+      limits.push(query.limit);
+      return take(table, query);
+    };
+    expect(await harness.run(leaseJobs(engine, request()))).toEqual([]);
+    expect(limits).toEqual([1, 32]);
+  });
+
   test("the tenant's limit counts leased jobs, not skipped ones", async () => {
     const harness = new Harness({ limits: { ...defaults.limits, concurrentJobsMax: 1 } });
     const { engine } = await harness.control("c1");
