@@ -19,10 +19,13 @@ export async function cordum(
   stdin = "",
   change: Partial<Io> = {},
 ): Promise<Ran> {
-  const captured = ioFor({ ...keyFor(env.CORDUM_URL), ...env }, stdin, change);
+  const captured = ioFor({ CORDUM_DATA_DIR: NO_DIRECTORY, ...keyFor(env.CORDUM_URL), ...env }, stdin, change);
   const exitCode = await runCli(argv, captured.io, "1.2.3");
   return { exitCode, ...captured.output() };
 }
+
+/** Commands must not read the token of a control plane that was started in this directory. */
+const NO_DIRECTORY = "/dev/null/none";
 
 /** An `Io` that captures its output. */
 export function ioFor(env: Readonly<Record<string, string>>, stdin = "", change: Partial<Io> = {}) {
