@@ -23,7 +23,7 @@ export interface RolloutPlan {
   readonly shares: readonly number[];
   readonly horizonMs: number;
   readonly forMs: number;
-  readonly then: readonly { readonly afterMs: number; readonly action: keyof typeof ACTIONS }[];
+  readonly followUps: readonly { readonly afterMs: number; readonly action: keyof typeof ACTIONS }[];
 }
 
 const ACTIONS = {
@@ -66,7 +66,7 @@ function drawRollout(random: SeededRandom, safetyMs: number): RolloutPlan {
     shares: random.chance(0.5) ? [first] : [first, 0.9],
     horizonMs: Math.round(random.logarithmic(1_000, 20_000)),
     forMs: Math.round(random.between(5_000, safetyMs)),
-    then: Array.from({ length: random.below(4) }, () => ({
+    followUps: Array.from({ length: random.below(4) }, () => ({
       afterMs: random.logarithmic(200, safetyMs / 2),
       action: random.pick(["pause", "resume", "rollback", "rollback", "end", "promote"] as const),
     })),
@@ -82,7 +82,7 @@ function drawEarlyRollback(random: SeededRandom): RolloutPlan {
     shares: [0.8],
     horizonMs: Math.round(random.logarithmic(1_000, 20_000)),
     forMs: 600_000,
-    then: [{ afterMs: random.logarithmic(500, 8_000), action: "rollback" }],
+    followUps: [{ afterMs: random.logarithmic(500, 8_000), action: "rollback" }],
   };
 }
 
@@ -104,12 +104,12 @@ export class RolloutOperators {
     for (const plan of plans) this.#net.timeline.post(plan.atMs, () => this.#start(plan));
   }
 
-  #start({ atMs: _, then, ...request }: RolloutPlan): void {
+  #start({ atMs: _, followUps, ...request }: RolloutPlan): void {
     this.#send(async (engine, by) => {
       const started = await startRollout(engine, { ...request, by });
       if (started.kind !== "started") return { kind: started.kind };
       const { id } = started.rollout;
-      for (const { afterMs, action } of then) {
+      for (const { afterMs, action } of followUps) {
         this.#net.timeline.post(afterMs, () =>
           this.#send((other, who) => ACTIONS[action](other, { id, by: who, reason: "simulated" })),
         );
