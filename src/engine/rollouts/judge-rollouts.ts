@@ -68,7 +68,8 @@ export class RolloutJudge {
     // Another process has just judged it.
     const isFresh = stored !== null && nowMs - before.updatedMs < FRESH_MS;
     const isDue = nextMs === 0 || (nowMs >= nextMs && !isFresh);
-    const page = isDue ? await readUnits(this.#engine, rollout, before.cursors, deathsByUnit(rollout, letters)) : null;
+    const from = { cursors: before.cursors, judged: before.judgement.cursor };
+    const page = isDue ? await readUnits(this.#engine, rollout, from, deathsByUnit(rollout, letters)) : null;
     const judged = page === null ? null : judge(rollout, before.judgement, page.units, nowMs);
     const { judgement, verdict } = judged ?? {
       judgement: before.judgement,

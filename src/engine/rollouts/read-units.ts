@@ -2,7 +2,7 @@ import { type Arms, type Measures, unitsOf } from "../../core/model/arms.ts";
 import { JOBS } from "../../core/model/job.ts";
 import { RUNS } from "../../core/model/run.ts";
 import type { Table } from "../../core/model/table.ts";
-import type { MeasuredUnit } from "../../core/rollout/judgement.ts";
+import type { Judgement, MeasuredUnit } from "../../core/rollout/judgement.ts";
 import { NO_MEASURE, observe, type UnitMeasure } from "../../core/rollout/measure.ts";
 import type { Rollout } from "../../core/rollout/rollout.ts";
 import type { UnitCursors } from "../../core/rollout/stored-judgement.ts";
@@ -19,22 +19,29 @@ export interface UnitPage {
   readonly nextMs: number;
 }
 
+/** Reads on after `judged`, the cursor of the judgement: a page has a unit beyond it, unless none is left. */
 export async function readUnits(
   engine: Needs<"world">,
   rollout: Rollout,
-  cursors: UnitCursors,
+  { cursors, judged }: { readonly cursors: UnitCursors; readonly judged: Judgement["cursor"] },
   deadUnits: ReadonlyMap<string, number>,
 ): Promise<UnitPage> {
   const nowMs = engine.world.clock.now();
   const { id, horizonMs } = rollout;
   const kind = unitKindOf(rollout.subject);
+  // The starts of a tenant within one horizon are one unit.
+  const periodMs = kind === "org" ? horizonMs : 1;
   // A unit that is stored a moment after its start must not be skipped by the cursor.
   const horizonEndMs = nowMs - horizonMs - COMMIT_MS_MAX;
-  const cutMs = kind === "org" ? Math.floor((nowMs - COMMIT_MS_MAX) / horizonMs) * horizonMs - 1 : horizonEndMs;
-  const index = unitsOf(id);
+  const range: Range = {
+    index: unitsOf(id),
+    periodMs,
+    judgedMs: judged?.startMs ?? Number.NEGATIVE_INFINITY,
+    cutMs: kind === "org" ? Math.floor((nowMs - COMMIT_MS_MAX) / horizonMs) * horizonMs - 1 : horizonEndMs,
+  };
   const [runs, jobs] = await Promise.all([
-    readTable(engine, RUNS, index, cursors.runs, cutMs),
-    kind === "run_or_job" ? readTable(engine, JOBS, index, cursors.jobs, cutMs) : null,
+    readTable(engine, RUNS, range, cursors.runs),
+    kind === "run_or_job" ? readTable(engine, JOBS, range, cursors.jobs) : null,
   ]);
   const boundMs = Math.min(runs.boundMs, jobs?.boundMs ?? Number.POSITIVE_INFINITY);
   const read = [...runs.records, ...(jobs?.records ?? [])].filter(({ createdMs }) => createdMs <= boundMs);
@@ -43,7 +50,7 @@ export async function readUnits(
     units: units
       .map((unit) => ({ ...unit, deadByBudget: deadUnits.get(unit.id) ?? 0 }))
       .sort((a, b) => a.startMs - b.startMs || (a.id < b.id ? -1 : 1)),
-    cursors: { runs: cursorFor(runs, boundMs, cursors.runs), jobs: cursorFor(jobs, boundMs, cursors.jobs) },
+    cursors: { runs: cursorAt(runs, boundMs), jobs: jobs === null ? null : cursorAt(jobs, boundMs) },
     hasMore: boundMs !== Number.POSITIVE_INFINITY,
     nextMs: Math.min(runs.youngMs ?? nowMs, jobs?.youngMs ?? nowMs) + horizonMs,
   };
@@ -57,10 +64,20 @@ interface UnitRecord {
   readonly measures?: Measures;
 }
 
+interface Range {
+  readonly index: string;
+  /** Records of one period are read together: they may belong to one unit, or have units of the other table between them. */
+  readonly periodMs: number;
+  /** The period of the last judged unit starts here. */
+  readonly judgedMs: number;
+  /** The last start whose horizon has ended. */
+  readonly cutMs: number;
+}
+
 interface TableRead {
   readonly records: readonly UnitRecord[];
-  /** Where the last page began. */
-  readonly cursor: string | null;
+  /** Where each page began, and its first record. */
+  readonly pages: readonly { readonly cursor: string | null; readonly firstMs: number }[];
   /** All units up to this time are read; infinite if all are. */
   readonly boundMs: number;
   /** The start of the first unit whose horizon has not ended. */
@@ -70,29 +87,34 @@ interface TableRead {
 async function readTable<T extends UnitRecord>(
   { world }: Needs<"world">,
   table: Table<T>,
-  index: string,
+  { index, periodMs, judgedMs, cutMs }: Range,
   from: string | null,
-  cutMs: number,
 ): Promise<TableRead> {
   const records: UnitRecord[] = [];
-  let cursor = from;
-  for (let pages = 1; ; pages++) {
+  const pages: { cursor: string | null; firstMs: number }[] = [];
+  for (let cursor = from; ; ) {
     const page = await world.store.list(table, { index, limit: PAGE, order: "oldest", cursor: cursor ?? undefined });
     const values = page.items.map(({ value }) => value);
     const old = values.filter(({ createdMs }) => createdMs <= cutMs);
     records.push(...old);
+    pages.push({ cursor, firstMs: values[0]?.createdMs ?? Number.POSITIVE_INFINITY });
     const youngMs = values.find(({ createdMs }) => createdMs > cutMs)?.createdMs ?? null;
     if (youngMs !== null || page.cursor === null) {
-      return { records, cursor, boundMs: Number.POSITIVE_INFINITY, youngMs };
+      return { records, pages, boundMs: Number.POSITIVE_INFINITY, youngMs };
     }
     cursor = page.cursor;
-    if (pages >= PAGES_MAX) return { records, cursor, boundMs: records.at(-1)?.createdMs ?? cutMs, youngMs: null };
+    // The last period that was read may go on in the next page.
+    const boundMs = periodOf(records.at(-1)?.createdMs ?? 0, periodMs) - 1;
+    const isBeyond = records.some(({ createdMs }) => createdMs <= boundMs && periodOf(createdMs, periodMs) > judgedMs);
+    if (pages.length >= PAGES_MAX && isBeyond) return { records, pages, boundMs, youngMs: null };
   }
 }
 
-/** A table that was read beyond the bound is read from its old cursor again. */
-const cursorFor = (read: TableRead | null, boundMs: number, before: string | null): string | null =>
-  read === null || read.boundMs > boundMs ? before : read.cursor;
+const periodOf = (ms: number, periodMs: number): number => Math.floor(ms / periodMs) * periodMs;
+
+/** Where the last page begins that has units up to the bound: those after it are read again. */
+const cursorAt = ({ pages }: TableRead, boundMs: number): string | null =>
+  (pages.findLast(({ firstMs }) => firstMs <= boundMs) ?? pages[0])?.cursor ?? null;
 
 function unitOf({ id: rolloutId }: Rollout, { id, createdMs, arms, measures }: UnitRecord): readonly MeasuredUnit[] {
   const own = arms?.[rolloutId];

@@ -1,5 +1,5 @@
 // Rollouts of a live control plane: one is proved and promoted across a kill of every process, one is rolled back.
-import { afterAll, expect, test } from "vitest";
+import { afterAll, expect, test, vi } from "vitest";
 import type { Arms } from "../../../src/core/model/arms.ts";
 import { armOf } from "../../../src/core/rollout/arm.ts";
 import { cordum } from "../../cli/run.ts";
@@ -176,10 +176,10 @@ function busyRetries({ controls }: RolloutSystem) {
 
 /** Waits until every process shows the state. */
 async function shown({ controls }: RolloutSystem, id: string, level: number): Promise<void> {
+  const shownBy = async (url: string) => (await metricsOf(url)).get(`cordum_rollout_state{rollout="${id}"}`);
   for (const url of controls) {
-    await expect
-      .poll(async () => (await metricsOf(url)).get(`cordum_rollout_state{rollout="${id}"}`), { timeout: 60_000 })
-      .toBe(level);
+    // `expect.poll` belongs to one test at a time, and these are concurrent.
+    await vi.waitUntil(async () => (await shownBy(url)) === level, { timeout: 60_000, interval: 50 });
   }
 }
 

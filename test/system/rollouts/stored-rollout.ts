@@ -44,7 +44,7 @@ export async function storedRollout(world: World, id: string): Promise<StoredRol
 
 /** Units after the last judged one are left out. */
 async function judgedAtOnce(world: World, rollout: Rollout, { cursor }: Judgement): Promise<Judgement> {
-  const page = await readUnits({ world }, rollout, { runs: null, jobs: null }, new Map());
+  const page = await readUnits({ world }, rollout, { cursors: { runs: null, jobs: null }, judged: null }, new Map());
   const last = page.units.findIndex(({ id }) => id === cursor?.id);
   const units = page.units.slice(0, last + 1);
   return judge(rollout, newJudgement(rollout), units, Number.POSITIVE_INFINITY).judgement;
