@@ -10,7 +10,13 @@ import {
   resumeJob,
   waitForRule,
 } from "../../../src/core/jobs/attempt.ts";
-import { decideSafety, newJob, redriveJob, waitForSafety } from "../../../src/core/jobs/lifecycle.ts";
+import {
+  decideSafety,
+  newJob,
+  recheckAfterPolicyChange,
+  redriveJob,
+  waitForSafety,
+} from "../../../src/core/jobs/lifecycle.ts";
 import { checkSubmission, type Submission } from "../../../src/core/jobs/submission.ts";
 import type { DecisionContext } from "../../../src/core/jobs/transitions.ts";
 import { deadLetterOf } from "../../../src/core/model/dead-letter.ts";
@@ -219,6 +225,25 @@ describe("results", () => {
     expect(job.history.length).toBe(HISTORY_MAX);
     const sent = dispatchJob(decideSafety(job, allow, at(job.dueMs)), at(job.dueMs));
     expect(sent.patience).toEqual({});
+  });
+});
+
+describe("a queued job whose policy was replaced", () => {
+  const approval = { by: "bob", atMs: 1, expiresMs: 9 } as unknown as NonNullable<Job["approval"]>;
+
+  test("is checked again soon, without its verdict", () => {
+    const again = recheckAfterPolicyChange(scheduled(), at(100));
+    expect(again).toMatchObject({ state: "PENDING", safety: null, dueMs: 350, updatedMs: 100 });
+    expect(again.history).toEqual(scheduled().history);
+  });
+
+  test("loses its approval, and the history says why", () => {
+    const safety = { ...allow, effect: "require_approval" } as const;
+    const again = recheckAfterPolicyChange({ ...scheduled(), safety, approval }, at(100));
+    expect(again).toMatchObject({ state: "PENDING", safety });
+    expect(again.approval).toBeUndefined();
+    expect(again.history.at(-1)).toMatchObject({ event: "approval_void", atMs: 100 });
+    expect(again.history).toHaveLength(scheduled().history.length + 1);
   });
 });
 

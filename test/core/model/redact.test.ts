@@ -164,6 +164,15 @@ describe("bounds", () => {
     expect(text.endsWith("[cut]")).toBe(true);
   });
 
+  test("shows 16 levels and 10,000 values in full, and no more", () => {
+    const nested = (levels: number) => Array.from({ length: levels }).reduce<unknown>((inner) => ({ a: inner }), "end");
+    expect(redact(nested(16))).toEqual(nested(16));
+    expect(JSON.stringify(redact(nested(17)))).toContain('{"a":"[cut]"}');
+    const list = (count: number) => Array.from({ length: count }, (_, at) => at);
+    expect(redact(list(10_000))).toEqual(list(10_000));
+    expect(redact(list(10_001))).toEqual([...list(10_000), "[cut]"]);
+  });
+
   test("terminates on cyclic values", () => {
     const loop: Record<string, unknown> = {};
     loop.self = loop;

@@ -118,6 +118,15 @@ describe("checks a step", () => {
       "steps.a.retry.jitter: must be `full`, `equal` or `none`, not `some`",
     ],
     [
+      "jitter of other types",
+      {
+        a: { ...W, retry: { max_retries: 1, jitter: { full: 1 } } },
+        b: { ...W, retry: { max_retries: 1, jitter: 5 } },
+      },
+      "steps.a.retry.jitter: must be `full`, `equal` or `none`, not a mapping",
+      "steps.b.retry.jitter: must be `full`, `equal` or `none`, not `5`",
+    ],
+    [
       "backoff",
       { a: { ...W, retry: { max_retries: 1, initial_backoff_sec: 5, max_backoff_sec: 1 } } },
       "steps.a.retry.max_backoff_sec: must not be less than `initial_backoff_sec`",

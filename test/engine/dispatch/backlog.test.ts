@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { defaultSettings } from "../../../src/config/config.ts";
 import { BACKLOG_GROUP, IN_FLIGHT_GROUP } from "../../../src/core/model/job.ts";
+import { drainBacklog } from "../../../src/engine/dispatch/backlog.ts";
 import type { Bus } from "../../../src/ports/bus.ts";
 import { around } from "../../../src/sim/mutants/decorators.ts";
 import { Harness, idOf } from "../harness.ts";
@@ -38,6 +39,18 @@ describe("dispatch window of a topic", () => {
       const inFlight = await harness.run(engine.world.store.counts(IN_FLIGHT_GROUP, 10));
       expect(inFlight.get("t")).toBe(2);
     }
+  });
+
+  test("that grows is filled at once, also with more jobs than one batch", async () => {
+    const harness = new Harness(windowOf(1));
+    const { engine } = await harness.control("c1");
+    await harness.worker("w1", ["t"], () => new Promise(() => {}), 1_000);
+    for (let index = 0; index < 301; index++) await harness.admit(engine, { topic: "t" });
+    await harness.pass(100);
+    Object.assign(harness.settings, windowOf(1_000));
+    drainBacklog(engine, "t");
+    await harness.pass(engine.settings.current.sweep.everyMs / 2);
+    expect((await harness.run(engine.world.store.counts(IN_FLIGHT_GROUP, 10))).get("t")).toBe(301);
   });
 
   test("holds for a hundred concurrent submissions from several processes", async () => {

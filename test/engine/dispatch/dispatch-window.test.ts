@@ -1,11 +1,14 @@
 import { expect, test } from "vitest";
 import { defaultSettings } from "../../../src/config/config.ts";
-import { openEngine } from "../../../src/engine/engine.ts";
+import { FIRST_WINDOW } from "../../../src/core/jobs/dispatch-window.ts";
+import type { Job } from "../../../src/core/model/job.ts";
+import { recordLoss, recordSuccess } from "../../../src/engine/dispatch/dispatch-window.ts";
+import { composeEngine, openEngine } from "../../../src/engine/engine.ts";
 import { startControl } from "../../../src/engine/start-control.ts";
 import type { Packet } from "../../../src/protocol/packet.ts";
 import { RESULT } from "../../../src/protocol/subjects.ts";
 import { simWorld } from "../../../src/sim/adapters/world.ts";
-import { Harness } from "../harness.ts";
+import { Harness, idOf } from "../harness.ts";
 
 interface Silent {
   readonly jobs: number;
@@ -102,4 +105,60 @@ test("a lost attempt shrinks the window: a worker that is too slow is not floode
   const { executions, states } = await runSilent({ jobs: 40, parallel: 1, jobMs: 800, deadlineMs: 1_500 });
   expect(states).toEqual(["SUCCEEDED"]);
   expect(executions).toBeLessThan(50);
+});
+
+/** An engine with third-party workers and a learned window of 4 places. */
+async function withWindow(hasThirdPartyWorkers = true) {
+  const harness = new Harness();
+  const plain = harness.engine("c1");
+  const bus = new Proxy(plain.world.bus, {
+    get: (target, name) => (name === "hasThirdPartyWorkers" ? hasThirdPartyWorkers : Reflect.get(target, name)),
+  });
+  const engine = composeEngine({ ...plain, world: { ...plain.world, bus } });
+  const sent = { ...(await harness.job(idOf(await harness.admit(engine, { topic: "t" })))), attempt: 1 };
+  const job: Job = { ...sent, state: "DISPATCHED", dispatchedMs: engine.world.clock.now() };
+  engine.jobCache.setWindow("t", { ...FIRST_WINDOW, size: 4 });
+  const sizeAfter = (change: () => void) => {
+    change();
+    return engine.jobCache.windowOf("t").size;
+  };
+  return { engine, job, sizeAfter };
+}
+
+test.each<{ name: string; facts: Partial<Job>; size: number }>([
+  { name: "a dispatched attempt", facts: {}, size: 2 },
+  { name: "a running attempt", facts: { state: "RUNNING" }, size: 2 },
+  { name: "a leased attempt, whose worker asked for it", facts: { leaseId: "l" }, size: 4 },
+  { name: "a job that was not with a worker", facts: { state: "RETRYING" }, size: 4 },
+  { name: "a job that was never sent", facts: { dispatchedMs: null }, size: 4 },
+])("the loss of $name leaves $size of 4 places", async ({ facts, size }) => {
+  const { engine, job, sizeAfter } = await withWindow();
+  expect(sizeAfter(() => recordLoss(engine, { ...job, ...facts }))).toBe(size);
+});
+
+test.each<{ name: string; facts: Partial<Job>; isFull: boolean; size: number }>([
+  { name: "first attempts while jobs wait", facts: {}, isFull: true, size: 8 },
+  { name: "first attempts while no job waits", facts: {}, isFull: false, size: 4 },
+  { name: "second attempts", facts: { attempt: 2 }, isFull: true, size: 4 },
+  { name: "jobs that were never sent", facts: { dispatchedMs: null }, isFull: true, size: 4 },
+])("a round of $name changes 4 places to $size", async ({ facts, isFull, size }) => {
+  const { engine, job, sizeAfter } = await withWindow();
+  if (isFull) engine.jobCache.markFull("t");
+  const result = { jobId: job.id, workerId: "w", status: "succeeded" } as const;
+  const round = () => {
+    for (let answer = 0; answer < 4; answer++) recordSuccess(engine, { ...job, ...facts }, result);
+  };
+  expect(sizeAfter(round)).toBe(size);
+});
+
+test("without third-party workers the window does not change", async () => {
+  const { engine, job, sizeAfter } = await withWindow(false);
+  engine.jobCache.markFull("t");
+  const result = { jobId: job.id, workerId: "w", status: "succeeded" } as const;
+  expect(sizeAfter(() => recordLoss(engine, job))).toBe(4);
+  expect(
+    sizeAfter(() => {
+      for (let answer = 0; answer < 4; answer++) recordSuccess(engine, job, result);
+    }),
+  ).toBe(4);
 });

@@ -100,6 +100,16 @@ describe("a condition with `for_each`", () => {
     });
   });
 
+  test("has at most 10,000 items", async () => {
+    const { harness, engine } = await open();
+    await harness.apply(engine, { id: "w", steps: { a: { type: "transform", input: 1, for_each: "${input}" } } });
+    const id = await harness.started(engine, "w", { input: Array.from({ length: 10_001 }, () => 1) });
+    const message = "`for_each` has 10001 items; at most 10000 are allowed";
+    expect(harness.runOf(id).steps.a).toMatchObject({ state: "FAILED", error: { name: "TooManyItems", message } });
+    const most = await harness.started(engine, "w", { input: Array.from({ length: 10_000 }, () => 1) });
+    expect(harness.runOf(most).steps.a).toMatchObject({ state: "SUCCEEDED" });
+  });
+
   test("has one evaluation limit for all items", async () => {
     const { harness, engine } = await open();
     const condition = "size(input.filter(x, input.exists(y, y == x + 1000))) == item";

@@ -2,6 +2,7 @@ import { describe, expect, test } from "vitest";
 import { defaultSettings } from "../../../../src/config/config.ts";
 import { deleteWorkflow } from "../../../../src/engine/runs/workflows.ts";
 import { approve, reject } from "../../../../src/engine/safety/approve-job.ts";
+import { DLQ } from "../../../../src/protocol/subjects.ts";
 import { RunHarness } from "../../run-harness.ts";
 
 const worker = (topic: string, facts: object = {}) => ({ topic, ...facts });
@@ -64,6 +65,24 @@ describe("retries of a step", () => {
 });
 
 describe("a failed step", () => {
+  test("is reported to the subscribers of dead letters, like any job", async () => {
+    const { harness, engine } = await openSteps();
+    const reported: string[] = [];
+    await harness.run(
+      engine.world.bus.consume(DLQ, "watch", async ({ content }) => {
+        const body = content.kind === "packet" ? content.packet.body : null;
+        if (body?.kind === "job_result") reported.push(`${body.jobId} ${body.status}: ${body.errorMessage}`);
+        return { kind: "ack" };
+      }),
+    );
+    const goesOn = { ...ONCE, on_error: "continue" };
+    const steps = { bad: worker("demo.bad", goesOn), no: worker("danger.x", goesOn), fine: worker("demo.echo") };
+    await harness.apply(engine, { id: "r", steps });
+    const id = await harness.started(engine, "r", { input: 1 });
+    await harness.pass(5_000);
+    expect(reported.sort()).toEqual([`${id}:bad@1 failed: no: 1`, `${id}:no@1 denied: deny by rule`]);
+  });
+
   const failing = (onError?: string) => ({
     a: worker("demo.bad", { ...ONCE, input: 7, ...(onError === undefined ? {} : { on_error: onError }) }),
     b: worker("demo.echo", { depends_on: ["a"], input: { state: "${steps.a.state}", output: "${steps.a.output}" } }),
