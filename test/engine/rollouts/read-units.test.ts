@@ -19,8 +19,8 @@ test("reads every unit once when runs and jobs of one millisecond lie on both si
   const rollout = await harness.rollout(engine, { subject: "unclassified", treatment: "fixed:1s" });
   const startMs = engine.world.clock.now() - 5 * HORIZON_MS;
   for (let at = 0; at < COUNT; at++) {
-    // 50 starts in each millisecond, and ids of jobs sort between those of runs.
-    const createdMs = startMs + Math.floor(at / 50);
+    // 30 starts in each millisecond, and ids of jobs sort between those of runs.
+    const createdMs = startMs + Math.floor(at / 30);
     const id = String(at).padStart(5, "0");
     write(harness, engine, put(RUNS, id, null, { ...run, id, createdMs, arms: armsOf(rollout, createdMs) }));
     if (at % 10 > 0) continue;
