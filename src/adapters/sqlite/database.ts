@@ -1,5 +1,16 @@
 import { randomBytes } from "node:crypto";
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+  closeSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  readSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { syncPath } from "./files.ts";
 import { checkSum, DamageError, rowSum } from "./integrity/checksum.ts";
@@ -51,10 +62,48 @@ function checkFiles(sqlite: SqliteModule, path: string): void {
     if (db === null || (userVersion(db) === 0 && isEmpty(db) && others.length > 0)) {
       throw new DamageError(`\`${file}\` is missing or empty, but ${others.join(" and ")} exists`);
     }
-    if (userVersion(db) === MIGRATIONS.length) checkGeneration(path, generationOf(db));
+    checkFormat(file);
+    checkSchema(sqlite, db, file);
+    const hasManifest = existsSync(join(path, MANIFEST_FILE));
+    if (userVersion(db) >= MANIFEST_SCHEMA) checkGeneration(path, generationOf(db));
+    else if (hasManifest)
+      throw new DamageError(`\`${file}\` or \`${DATA_FILE}-wal\` lost commits: ${MANIFEST_FILE} is newer`);
   } finally {
     db?.close();
   }
+}
+
+/** SQLite opens a database of an unknown write format for reading only. */
+function checkFormat(file: string): void {
+  const fd = openSync(file, "r");
+  try {
+    const header = Buffer.alloc(20);
+    readSync(fd, header);
+    const [write, read] = [header[18], header[19]];
+    if (write !== read) throw new DamageError(`\`${file}\`: the header is damaged (formats ${write} and ${read})`);
+  } finally {
+    closeSync(fd);
+  }
+}
+
+/** The definitions of tables and indexes have no checksum: a flipped bit makes a table unreadable, or renames a column. */
+function checkSchema(sqlite: SqliteModule, db: Database, file: string): void {
+  const definitions = "select name, sql from sqlite_schema where sql is not null";
+  const found = new Map((db.prepare(definitions).all() as Definition[]).map(({ name, sql }) => [name, sql]));
+  const intact = openFile(sqlite, ":memory:");
+  try {
+    migrate(intact, MIGRATIONS.slice(0, userVersion(db)), file);
+    for (const { name, sql } of intact.prepare(definitions).all() as Definition[]) {
+      if (found.get(name) !== sql) throw new DamageError(`\`${file}\`: the definition of \`${name}\` is damaged`);
+    }
+  } finally {
+    intact.close();
+  }
+}
+
+interface Definition {
+  readonly name: string;
+  readonly sql: string;
 }
 
 /** What is wrong with the files of a directory, without the tables. */
@@ -103,6 +152,7 @@ function directoryOf(path: string, lock: Database, db: Database): DataDirectory 
   const close = async () => {
     await journal.close();
     manifest.close();
+    flushWal(db);
     // The lock is released last: the next process finds the database closed.
     db.close();
     lock.close();
@@ -117,6 +167,15 @@ function directoryOf(path: string, lock: Database, db: Database): DataDirectory 
       return closed;
     },
   };
+}
+
+/** SQLite does it on close only if no prepared statement is left, and those end with the garbage collection. */
+function flushWal(db: Database): void {
+  try {
+    db.exec("pragma wal_checkpoint(truncate)");
+  } catch {
+    // The next start reads the WAL.
+  }
 }
 
 export interface DataDirectory {
@@ -225,6 +284,8 @@ export function migrate(db: Database, migrations: readonly string[], path: strin
 export const DATA_FILE = "cordum.db";
 export const JOURNAL_FILE = "cordum.journal";
 export const MANIFEST_FILE = "cordum.manifest";
+/** The first schema with a manifest. */
+const MANIFEST_SCHEMA = 4;
 /** The journal of schema 3, until its entries are in the tables. */
 export const JOURNAL3_FILE = "cordum.journal.3";
 export const LOCK_FILE = "lock.db";

@@ -1,3 +1,5 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type RepairReport, repairDirectory } from "../../../src/adapters/sqlite/integrity/repair.ts";
 import { PLACEMENTS } from "../../../src/engine/tables.ts";
@@ -10,9 +12,11 @@ let expected: Map<string, string>;
 let rows: string;
 beforeAll(async () => {
   crashed = await lab.crashed(2, 350);
-  closed = lab.copy(crashed);
-  expected = await recordsOf(closed, lab.acknowledged);
-  rows = await rowsOf(closed);
+  const opened = lab.copy(crashed);
+  expected = await recordsOf(opened, lab.acknowledged);
+  rows = await rowsOf(opened);
+  // A copy: SQLite removes files of the other directory when the garbage collection ends its statements.
+  closed = lab.copy(opened);
 });
 afterAll(() => lab.close());
 
@@ -61,6 +65,24 @@ describe("damage to a file of the data directory", () => {
       expect(outcomes.refused).toBeGreaterThan(10);
     });
   }
+
+  test("is found in the header and in the definitions of the tables", { timeout: 600_000 }, async () => {
+    const page = readFileSync(join(closed, "cordum.db")).subarray(0, 4_096);
+    const definitions = Array.from({ length: 40 }, (_, at) => page.lastIndexOf("CREATE", 4_095) - 97 * at);
+    for (const at of [18, 19, ...definitions.filter((at) => at > 200)]) {
+      const dir = lab.copy(closed);
+      inflict(dir, { kind: "flip", file: "cordum.db", at });
+      const outcome = await observe(dir, expected);
+      expect(outcome.kind, `${at}`).toBe("refused");
+      const report = await repairDirectory(dir, { write: true, placements: PLACEMENTS });
+      const left = await recordsOf(dir, lab.acknowledged);
+      const changed = [...expected].filter(([id, text]) => left.get(id) !== text).map(([id]) => id);
+      expect(
+        changed.filter((id) => !isNamed(id, report)),
+        `${at}`,
+      ).toEqual([]);
+    }
+  });
 
   test("is found by reads and by the check of the pages when the database is too large to check at the start", {
     timeout: 600_000,

@@ -127,6 +127,7 @@ function journalEntries(work: string, source: Database | null, lost: Lost): read
   const generation = source === null ? null : readable(() => generationOf(source));
   if (existsSync(older) && generation !== null) return readJournal3(older, generation.epoch).map(asEntry);
   const manifest = readable((): ManifestState => Manifest.read(join(work, MANIFEST_FILE)));
+  if (source !== null && generation === null) lost.add(`unnamed commits in ${DATA_FILE}`);
   if (generation !== null && manifest !== null && generation.epoch < manifest.tables) {
     lost.add(`unnamed commits of epochs ${generation.epoch} to ${manifest.tables - 1} in ${DATA_FILE}`);
   }

@@ -14,8 +14,9 @@ export function salvageRows(source: Database, target: Database): Lost {
   const lost = new Lost();
   for (const table of ROW_TABLES) {
     const copy = (key: readonly string[], order: "asc" | "desc") => copyRows(source, target, table, key, order, lost);
-    const isComplete = [copy(table.key, "asc"), copy(["rowid"], "asc")];
-    if (!isComplete.includes("no")) continue;
+    const byKey = copy(table.key, "asc");
+    const byRow = copy(["rowid"], "asc");
+    if (byKey === "yes" && byRow !== "no") continue;
     copy(table.key, "desc");
     copy(["rowid"], "desc");
     addNamedInIndex(source, target, table, lost);
