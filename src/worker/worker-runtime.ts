@@ -1,3 +1,4 @@
+import { bareTopic } from "../core/model/canonical.ts";
 import { fitsWithin, jsonCopy } from "../core/model/json.ts";
 import { digestIn, payloadFaultText, payloadValue, sha256Of } from "../core/model/payload.ts";
 import type { Writable } from "../core/model/table.ts";
@@ -174,7 +175,8 @@ export class WorkerRuntime {
     try {
       const output = await this.#options.handle({
         jobId: request.jobId,
-        topic: request.topic,
+        // Packets for any kind of worker name the subject.
+        topic: bareTopic(request.topic),
         org: request.tenantId ?? "default",
         attempt: request.attempt ?? 1,
         // Packets for any kind of worker contain both the input and the pointer.

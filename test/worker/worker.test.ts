@@ -20,6 +20,17 @@ const lasting = (engine: Engine, ms: number) => (item: WorkItem) =>
     });
   });
 
+test("a job has the topic as submitted, also from a process that has seen no heartbeat of the worker", async () => {
+  const harness = new Harness();
+  const topics: string[] = [];
+  await harness.worker("w", ["t"], async ({ topic }) => topics.push(topic));
+  const { engine } = await harness.control("c1");
+  Object.defineProperty(engine.world.bus, "hasThirdPartyWorkers", { value: true });
+  await harness.admit(engine, { topic: "t" });
+  await harness.pass(100);
+  expect(topics).toEqual(["t"]);
+});
+
 describe("a long-running attempt", () => {
   test("extends its deadline automatically", async () => {
     const harness = new Harness();
