@@ -32,13 +32,14 @@ export interface RolloutSystem {
   remove(): Promise<void>;
 }
 
-/** Results contend for the run lock, and claims of killed processes expire soon. */
+/** Results contend for the run lock, and claims and dispatches of killed processes expire soon. */
 const ENVIRONMENT = {
   CORDUM_RUN_LOCK_COALESCE: "false",
   CORDUM_RUN_LOCK_ENGINE_WAIT_MS: "0",
   CORDUM_RETRY_LOCK_BUSY_POLICY: "fixed:500ms",
   CORDUM_RUN_LOCK_TTL_MS: "1000",
   CORDUM_BUS_ACK_WAIT_MS: "2000",
+  CORDUM_DISPATCH_DEADLINE_MS: "5000",
   CORDUM_SWEEP_EVERY_MS: "200",
   CORDUM_SWEEP_HORIZON_MS: "200",
   CORDUM_SWEEP_LEASE_MS: "1000",
