@@ -156,7 +156,7 @@ export class InsecureBindError extends Error {
   }
 }
 
-/** Connections of the reserve serve health routes only; all others are told to come back. */
+/** Connections of the reserve serve health routes only; all others receive 503 with `Retry-After`. */
 function guardConnections(app: FastifyInstance, limits: ConnectionLimits, routes: readonly Route[]): ConnectionGuard {
   const guard = new ConnectionGuard(app.server, limits);
   const health = new Set(routes.filter(({ isHealth }) => isHealth).map(({ path }) => path));

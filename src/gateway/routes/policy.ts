@@ -177,7 +177,7 @@ async function explainOne({ engine }: Gateway, request: GatewayRequest): Promise
 
 async function simulateMany({ engine }: Gateway, request: GatewayRequest): Promise<GatewayResponse> {
   const { policy: text = null, requests } = request.body as Static<typeof SIMULATE>;
-  // Compiling a policy is expensive: only those who may publish one may send one.
+  // Compiling a policy is expensive: only roles that may publish one may send one.
   if (text !== null && !isAllowed(request.principal, { access: "system" })) {
     const detail = "evaluating a policy text requires a key of tenant `*` with role `admin`, like publishing it";
     throw new Problem("forbidden", `${detail}; omit \`policy\` to simulate the policy in force`);

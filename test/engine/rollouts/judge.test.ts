@@ -22,7 +22,7 @@ async function opened(): Promise<{ harness: RolloutHarness; a: Engine; b: Engine
 }
 
 describe("the judge", () => {
-  test("rolls back a breach within a minute in every process, with gate, figures and e-value", async () => {
+  test("rolls back a breach within a minute in every process, with gate, figures and e-value (L58)", async () => {
     const { harness, a, b } = await opened();
     const rollout = await harness.rollout(a, { gates: GATES });
     await harness.units(a, rollout, 800, (arm, at) => (arm === "treatment" ? 3 : 1) * latency(at));
@@ -34,7 +34,7 @@ describe("the judge", () => {
     expect(await auditLines(harness, a, "rollout", "*")).toEqual(["ann started", "cordum rolled_back"]);
   });
 
-  test("advances the stage when its gates are proved, reports the proof of the last one, and never promotes", async () => {
+  test("advances the stage when its gates are proved, reports the proof of the last one, and never promotes (L58)", async () => {
     const { harness, a } = await opened();
     const first = await harness.rollout(a, { gates: GATES, shares: [0.5, 0.6] });
     await harness.units(a, first, 800, (arm, at) => (arm === "treatment" ? 0.5 : 1) * latency(at));
