@@ -39,9 +39,10 @@ describe("docs/what-the-lab-says.md", () => {
     for (const [name = "", value] of rows) expect(shipped.get(name), name).toBe(value);
   });
 
-  test("references every chart in docs/lab, each of them well-formed", () => {
-    const shown = [...written.matchAll(/\]\((lab\/[^)]+\.svg)\)/g)].map(([, file = ""]) => file);
-    expect(new Set(shown).size).toBe(4);
+  test("and the page about rollouts reference every chart in docs/lab, each of them well-formed", () => {
+    const pages = written + readFileSync(new URL("rollouts.md", DOCS), "utf8");
+    const shown = [...pages.matchAll(/\]\((lab\/[^)]+\.svg)\)/g)].map(([, file = ""]) => file);
+    expect(new Set(shown).size).toBe(5);
     for (const file of shown) {
       expect(existsSync(fileURLToPath(new URL(file, DOCS))), file).toBe(true);
       expect(readXml(readFileSync(new URL(file, DOCS), "utf8"))[0]?.name).toBe("svg");

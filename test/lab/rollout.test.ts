@@ -43,8 +43,18 @@ describe("the verdicts of rollouts with units of the simulated engine", async ()
     expect(ROLLOUT.findings({ ...outcome, rows })).toHaveLength(5);
   });
 
-  it("draws rows with several verdicts", () => {
+  it("draws a rollout that is rolled back and one that is proved, and equal arms below the decision line", () => {
     const [chart] = ROLLOUT.charts(outcome);
+    const lines = chart?.kind === "lines" ? chart.lines : [];
+    const highest = Object.fromEntries(lines.map(({ name, points }) => [name, Math.max(...points.map(([, e]) => e))]));
+    expect(highest["slow retries: worse"]).toBeGreaterThanOrEqual(100);
+    expect(highest["jitter against bursts: not worse"]).toBeGreaterThanOrEqual(100);
+    expect(highest["equal arms: worse"]).toBeLessThan(100);
+    expect(highest["decision at α = 1 %"]).toBe(100);
+  });
+
+  it("draws rows with several verdicts", () => {
+    const [, chart] = ROLLOUT.charts(outcome);
     expect(chart?.kind === "distribution" && chart.samples.map(({ name }) => name)).toEqual([
       "p95 1.5 × worse",
       "slow retries",

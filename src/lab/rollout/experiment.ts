@@ -2,6 +2,9 @@
  * `cordum lab rollout`: how often rollouts are rolled back or proved. `pool.ts` produces units with the production engine,
  * `trial.ts` judges a rollout of them, `rows.ts` has the rows of the table.
  */
+
+import { eValueOf } from "../../core/rollout/e-value.ts";
+import { breachEValue, type Judgement } from "../../core/rollout/judgement.ts";
 import { experiment, figureOf, type OnProgress, type Outcome, type Row, type Summary } from "../experiment.ts";
 import { decimal, type ParamTable, type ValuesOf, whole } from "../params.ts";
 import type { Chart } from "../report/chart.ts";
@@ -75,19 +78,29 @@ async function runAll(seed: number, params: RolloutParams, onProgress: OnProgres
     import("./trial.ts"),
     import("../../sim/random.ts"),
   ]);
-  const request = { ...params, seed, runs: params.poolRuns, policies: POLICIES };
-  const pools = await producePools(request, (share) => onProgress(share / 2));
+  const poolRequest = { ...params, seed, runs: params.poolRuns, policies: POLICIES };
+  const pools = await producePools(poolRequest, (share) => onProgress(share / 2));
   const rows: Row[] = [];
   for (const spec of ROWS) {
     const control = pools.get(spec.control) ?? [];
     const treatment = treatmentPool(spec, pools);
     const { share, alpha, treatmentRuns: treatmentMax } = params;
     const endsWhenProved = spec.verdict === "proved";
+    const request = { control, treatment, share, alpha, treatmentMax, endsWhenProved };
+    const randomOf = (trial: number) => new SeededRandom(seed, `rollout/${spec.row}/${trial}`);
     const outcomes = Array.from({ length: params.trials }, (_, trial) => {
       onProgress(0.5 + (rows.length + trial / params.trials) / ROWS.length / 2);
-      const random = new SeededRandom(seed, `rollout/${spec.row}/${trial}`);
-      return runTrial({ random, control, treatment, share, alpha, treatmentMax, endsWhenProved });
+      return runTrial({ ...request, random: randomOf(trial) });
     });
+    const drawn = { units: [] as number[], evidence: [] as number[] };
+    const onJudged = (judgement: Judgement) => {
+      drawn.units.push(judgement.arms.treatment.units);
+      drawn.evidence.push(Math.max(DRAWN_LEAST, evidenceOf(spec, judgement)));
+    };
+    if (spec.isDrawn) {
+      const units = { treatmentMax: Math.min(treatmentMax, DRAWN_UNITS_MAX), batchMax: Math.ceil(DRAWN_UNITS / share) };
+      runTrial({ ...request, ...units, random: randomOf(0), onJudged });
+    }
     const pct = (kind: string) => (100 * outcomes.filter((outcome) => outcome.kind === kind).length) / outcomes.length;
     // A verdict that must be rare has no meaningful time.
     const found = spec.atLeastPct === undefined ? [] : outcomes.filter(({ kind }) => kind === spec.verdict);
@@ -95,10 +108,16 @@ async function runAll(seed: number, params: RolloutParams, onProgress: OnProgres
     rows.push({
       key: { row: spec.row, control: spec.control, treatment: spec.treatment, required: requiredText(spec) },
       figures: { rolled_back_pct: pct("breach"), proved_pct: pct("proved"), treatment_runs: percentiles(decided) },
-      series: { decided: sampled(decided) },
+      series: { decided: sampled(decided), ...drawn },
     });
   }
   return rows;
+}
+
+/** The evidence for a breach, or that for the gate that is proved last. */
+function evidenceOf({ verdict }: RowSpec, judgement: Judgement): number {
+  if (verdict === "breach") return breachEValue(judgement);
+  return Math.min(...judgement.gates.map(({ proof }) => eValueOf(proof)));
 }
 
 function requiredText({ verdict, atLeastPct, atMostPct }: RowSpec): string {
@@ -122,9 +141,31 @@ function isMet({ verdict, atLeastPct = 0, atMostPct = 100 }: RowSpec, row: Summa
   return pct >= atLeastPct && pct <= atMostPct;
 }
 
-function rolloutCharts({ rows }: Outcome): readonly Chart[] {
+function rolloutCharts({ rows, params }: Outcome): readonly Chart[] {
   const decided = rows.filter(({ series }) => (series.decided?.length ?? 0) > 1);
+  const drawn = ROWS.filter(({ isDrawn }) => isDrawn).flatMap((spec) => {
+    const { units = [], evidence = [] } = rows.find(({ key }) => key.row === spec.row)?.series ?? {};
+    const name = `${spec.row}: ${spec.verdict === "breach" ? "worse" : "not worse"}`;
+    return units.length === 0 ? [] : [{ name, points: units.map((count, at) => [count, evidence[at] ?? 0] as const) }];
+  });
+  const last = Math.max(0, ...drawn.flatMap(({ points }) => points.map(([units]) => units)));
+  const needed = 1 / Number(params.alpha);
+  const decision = {
+    name: `decision at α = ${formatNumber(100 * Number(params.alpha))} %`,
+    points: [[0, needed] as const, [last, needed] as const],
+  };
   return [
+    {
+      kind: "lines",
+      name: "evidence",
+      title: "Evidence of three rollouts",
+      caption:
+        "The e-value after each batch of runs. At the decision line, a rollout whose treatment is worse is rolled back, and one " +
+        "that is not worse at any gate may be promoted. Equal arms stay below it, however often they are inspected.",
+      x: { label: "treatment runs", unit: "" },
+      y: { label: "e-value", unit: "", isLog: true },
+      lines: [...drawn, decision],
+    },
     {
       kind: "distribution",
       name: "decisions",
@@ -138,3 +179,8 @@ function rolloutCharts({ rows }: Outcome): readonly Chart[] {
     },
   ];
 }
+
+/** Treatment runs between two drawn points. */
+const DRAWN_UNITS = 10;
+const DRAWN_UNITS_MAX = 600;
+const DRAWN_LEAST = 0.01;

@@ -10,6 +10,8 @@ export interface RowSpec {
   readonly verdict: "breach" | "proved";
   readonly atLeastPct?: number;
   readonly atMostPct?: number;
+  /** The evidence of one trial is drawn. */
+  readonly isDrawn?: true;
 }
 
 const JITTER = "bounded:500ms:0.3";
@@ -22,7 +24,7 @@ export const POLICIES = [JITTER, FIXED, SLOW, WIDE];
 
 /** The default gates: retries at most 1.0x, lock wait p95 at most 1.2x, result latency p95 at most 1.1x. */
 export const ROWS: readonly RowSpec[] = [
-  { row: "equal arms", control: JITTER, treatment: JITTER, verdict: "breach", atMostPct: 1 },
+  { row: "equal arms", control: JITTER, treatment: JITTER, verdict: "breach", atMostPct: 1, isDrawn: true },
   { row: "equal arms, lockstep", control: FIXED, treatment: FIXED, verdict: "breach", atMostPct: 1 },
   {
     ...{ row: "at every gate", control: JITTER, treatment: "wait × 1.2, latency × 1.1" },
@@ -32,9 +34,9 @@ export const ROWS: readonly RowSpec[] = [
     ...{ row: "p95 1.5 × worse", control: JITTER, treatment: "latency × 1.5" },
     ...{ scale: { wait: 1, latency: 1.5 }, verdict: "breach", atLeastPct: 95 },
   },
-  { row: "slow retries", control: JITTER, treatment: SLOW, verdict: "breach", atLeastPct: 99 },
+  { row: "slow retries", control: JITTER, treatment: SLOW, verdict: "breach", atLeastPct: 99, isDrawn: true },
   { row: "jitter of 300 %", control: JITTER, treatment: WIDE, verdict: "breach", atLeastPct: 99 },
-  { row: "jitter against bursts", control: FIXED, treatment: JITTER, verdict: "proved", atLeastPct: 95 },
+  { row: "jitter against bursts", control: FIXED, treatment: JITTER, verdict: "proved", atLeastPct: 95, isDrawn: true },
 ];
 
 export function treatmentPool(

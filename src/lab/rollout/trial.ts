@@ -1,7 +1,13 @@
 /** One trial: a rollout whose units are drawn from pools, judged as in production and inspected after every block. */
 import { armOf } from "../../core/rollout/arm.ts";
 import { defaultGates } from "../../core/rollout/gate.ts";
-import { type JudgedRollout, judge, type MeasuredUnit, newJudgement } from "../../core/rollout/judgement.ts";
+import {
+  type JudgedRollout,
+  type Judgement,
+  judge,
+  type MeasuredUnit,
+  newJudgement,
+} from "../../core/rollout/judgement.ts";
 import type { SeededRandom } from "../../sim/random.ts";
 import type { Pool } from "./pool.ts";
 
@@ -15,6 +21,9 @@ export interface TrialRequest {
   readonly treatmentMax: number;
   /** A proof ends the trial. */
   readonly endsWhenProved: boolean;
+  /** Units that are judged at once. */
+  readonly batchMax?: number;
+  readonly onJudged?: (judgement: Judgement) => void;
 }
 
 export interface TrialOutcome {
@@ -24,7 +33,7 @@ export interface TrialOutcome {
 }
 
 export function runTrial(request: TrialRequest): TrialOutcome {
-  const { share, alpha } = request;
+  const { share, alpha, batchMax = BATCH_MAX, onJudged = () => {} } = request;
   const gates = defaultGates("lock_busy");
   const rollout: JudgedRollout = { gates, shares: [share], stage: 0, horizonMs: 0, switchMs: null, alpha };
   const salt = String(request.random.next());
@@ -32,11 +41,12 @@ export function runTrial(request: TrialRequest): TrialOutcome {
   let startMs = 0;
   while (judgement.arms.treatment.units < request.treatmentMax) {
     const left = Math.ceil((request.treatmentMax - judgement.arms.treatment.units) / share);
-    const batch = Math.min(BATCH_MAX, left);
+    const batch = Math.min(batchMax, left);
     const units = unitsOf(request, salt, startMs, batch);
     startMs += batch;
     const judged = judge(rollout, judgement, units, Number.MAX_SAFE_INTEGER);
     judgement = judged.judgement;
+    onJudged(judgement);
     const { kind } = judged.verdict;
     if (kind === "breach" || (kind === "proved" && request.endsWhenProved)) {
       return { kind, treatmentUnits: judgement.arms.treatment.units };
