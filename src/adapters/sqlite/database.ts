@@ -66,7 +66,7 @@ function checkFiles(sqlite: SqliteModule, path: string): void {
     checkSchema(sqlite, db, file);
     const hasManifest = existsSync(join(path, MANIFEST_FILE));
     if (userVersion(db) >= MANIFEST_SCHEMA) checkGeneration(path, generationOf(db));
-    else if (hasManifest)
+    else if (hasManifest && userVersion(db) > 0)
       throw new DamageError(`\`${file}\` or \`${DATA_FILE}-wal\` lost commits: ${MANIFEST_FILE} is newer`);
   } finally {
     db?.close();
@@ -89,17 +89,21 @@ function checkFormat(file: string): void {
 /** The definitions of tables and indexes have no checksum: a flipped bit makes a table unreadable, or renames a column. */
 function checkSchema(sqlite: SqliteModule, db: Database, file: string): void {
   const definitions = "select name, sql from sqlite_schema where sql is not null";
-  const found = new Map((db.prepare(definitions).all() as Definition[]).map(({ name, sql }) => [name, sql]));
+  const found = new Map((db.prepare(definitions).all() as Definition[]).map(({ name, sql }) => [name, compact(sql)]));
   const intact = openFile(sqlite, ":memory:");
   try {
     migrate(intact, MIGRATIONS.slice(0, userVersion(db)), file);
     for (const { name, sql } of intact.prepare(definitions).all() as Definition[]) {
-      if (found.get(name) !== sql) throw new DamageError(`\`${file}\`: the definition of \`${name}\` is damaged`);
+      if (found.get(name) !== compact(sql))
+        throw new DamageError(`\`${file}\`: the definition of \`${name}\` is damaged`);
     }
   } finally {
     intact.close();
   }
 }
+
+/** Without insignificant white space. */
+const compact = (sql: string): string => sql.replace(/\s+/g, " ").replace(/ ?([(),]) ?/g, "$1");
 
 interface Definition {
   readonly name: string;
