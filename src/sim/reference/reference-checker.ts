@@ -77,13 +77,13 @@ export class RunReferenceChecker {
     if (workflow === undefined) return;
     if (before !== null && isRunFinal(before.state) && redriven === null) return;
     const jobs = this.#jobs.get(after.id) ?? new Map<string, Job>();
-    const refused = refusedIn(workflow, after, jobs);
-    const commit = commitOf(after, jobs, created + refused.length >= CREATED_MAX);
-    const inputs: Inputs = { before, after, ended, refused, commit, isKeeping };
-    const from = before === null ? this.#starts(workflow, inputs) : (this.#states.get(after.id) ?? []);
+    const commit = commitOf(after, jobs, refusedIn(workflow, after, jobs), created);
+    const inputs: Inputs = { before, after, ended, commit };
+    const from =
+      before === null ? [this.#start(workflow, after, commit, isKeeping)] : (this.#states.get(after.id) ?? []);
     if (from.length === 0) return;
     const possible = distinct(
-      from.flatMap((state) => outcomes(workflow, redriven ? rejoined(workflow, state, redriven) : state, inputs)),
+      from.flatMap((state) => inAnyOrder(workflow, redriven ? rejoined(workflow, state, redriven) : state, inputs)),
     );
     const open = [...jobs].filter(([, { state }]) => !isFinal(state)).map(([job]) => job);
     const agreed = possible.filter(
@@ -103,13 +103,6 @@ export class RunReferenceChecker {
   #forget(id: string): void {
     this.#states.delete(id);
     this.#jobs.delete(id);
-  }
-
-  /** Refused delays fail at their start, before or after later steps are evaluated. */
-  #starts(workflow: SimWorkflow, { after, refused, commit, isKeeping }: Inputs): readonly RefState[] {
-    const regular = this.#start(workflow, after, commit, isKeeping);
-    if (refused.length === 0) return [regular];
-    return [regular, this.#start(refusing(workflow, refused), after, commit, isKeeping)];
   }
 
   #start(workflow: SimWorkflow, { rerunOf }: Run, commit: RefCommit, isKeeping: boolean): RefState {
@@ -156,35 +149,21 @@ function createdIn(change: Change, before: readonly (Versioned<unknown> | null)[
 }
 
 /** Delays that were not started, because they would end after the run. The model has no times, so they are inputs. */
-function refusedIn(workflow: SimWorkflow, { steps }: Run, jobs: ReadonlyMap<string, Job>): readonly EndedJob[] {
-  return workflow.steps.flatMap(({ id }) => {
+function refusedIn(workflow: SimWorkflow, { steps }: Run, jobs: ReadonlyMap<string, Job>): ReadonlySet<string> {
+  // A `parallel` step has the error of its branch.
+  const delays = workflow.steps.filter(({ kind }) => kind === "delay");
+  const refused = delays.flatMap(({ id }) => {
     const { error, fan } = steps[id] ?? {};
     if ((error ?? fan?.error)?.name !== REFUSED) return [];
-    const names = fan ? Array.from({ length: fan.spawned }, (_, index) => refJob(id, index)) : [id];
-    return names.filter((job) => !jobs.has(job)).map((job) => ({ job, end: "fail" as const, isNew: true }));
+    return fan ? Array.from({ length: fan.spawned }, (_, index) => refJob(id, index)) : [id];
   });
-}
-
-/** The workflow with refused delays that fail at their start, before any later step is evaluated. */
-function refusing(workflow: SimWorkflow, refused: readonly EndedJob[]): SimWorkflow {
-  const isRefused = (id: string): boolean => refused.some(({ job }) => job === id);
-  return { ...workflow, steps: workflow.steps.map((step) => (isRefused(step.id) ? { ...step, when: "fault" } : step)) };
-}
-
-/** The state in which refused delays failed before an instant branch ended their parallel step. */
-function failRefused(state: RefState, refused: readonly EndedJob[]): RefState {
-  const steps = new Map(state.steps);
-  for (const { job } of refused) {
-    const [id = ""] = job.split(".");
-    if (steps.get(id) === "CANCELLED") steps.set(id, "FAILED");
-  }
-  return { ...state, steps };
+  return new Set(refused.filter((job) => !jobs.has(job)));
 }
 
 interface EndedJob {
   readonly job: string;
   readonly end: RefEnd;
-  /** Created by the commit that ends it (denied by the policy), or never created. */
+  /** Created by the commit that ends it: denied by the policy. */
   readonly isNew: boolean;
 }
 
@@ -204,37 +183,23 @@ interface Seen {
   readonly isKeeping: boolean;
 }
 
-interface Inputs extends Pick<Seen, "ended" | "isKeeping"> {
+interface Inputs extends Pick<Seen, "ended"> {
   readonly before: Run | null;
   readonly after: Run;
-  readonly refused: readonly EndedJob[];
   readonly commit: RefCommit;
 }
 
-/** The possible states after a commit. */
-function outcomes(workflow: SimWorkflow, state: RefState, inputs: Inputs): readonly RefState[] {
-  const { ended, refused } = inputs;
-  const regular = inAnyOrder(workflow, state, inputs, [...ended, ...refused]);
-  if (refused.length === 0) return regular;
-  return [
-    ...regular,
-    ...regular.map((one) => failRefused(one, refused)),
-    ...inAnyOrder(refusing(workflow, refused), state, inputs, ended),
-  ];
-}
-
 /**
- * Timeouts and the end of the run are applied between the ends of jobs, which keep their order. Jobs denied at their
- * creation end at once, or after all others.
+ * The possible states after a commit. Timeouts and the end of the run are applied between the ends of jobs, which keep
+ * their order. Jobs denied at their creation end at once, or after all others.
  */
 function inAnyOrder(
   workflow: SimWorkflow,
   state: RefState,
-  { before, after, commit }: Inputs,
-  all: readonly EndedJob[],
+  { before, after, ended, commit }: Inputs,
 ): readonly RefState[] {
-  const ends = all.filter(({ isNew }) => !isNew);
-  const denied = all.filter(({ isNew }) => isNew);
+  const ends = ended.filter(({ isNew }) => !isNew);
+  const denied = ended.filter(({ isNew }) => isNew);
   const paused = pausedIn(before, after);
   const pause: Action = (from) => (paused === null ? from : pauseRef(workflow, from, paused, commit));
   const actions = [expiryOf(workflow, after, commit), endOf(workflow, after, commit)].filter((one) => one !== null);
@@ -285,8 +250,15 @@ function pausedIn(before: Run | null, after: Run): boolean | null {
 }
 
 /** At the limit of a commit, after the timeout of a list and after a refused delay, the engine decides how many children it creates. */
-function commitOf({ steps, updatedMs }: Run, jobs: ReadonlyMap<string, Job>, isFull: boolean): RefCommit {
+function commitOf(
+  { steps, updatedMs }: Run,
+  jobs: ReadonlyMap<string, Job>,
+  refused: ReadonlySet<string>,
+  created: number,
+): RefCommit {
+  const isFull = created + refused.size >= CREATED_MAX;
   return {
+    isRefused: (job) => refused.has(job),
     isStopped: (job) => {
       const known = jobs.get(job);
       return known === undefined || isStoppedByRun(known);

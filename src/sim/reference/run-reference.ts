@@ -60,9 +60,15 @@ export interface RefCommit {
   isStopped(job: string): boolean;
   /** The number of children that a list may have created by now. */
   createdMax(stepId: string): number;
+  /** Whether a delay fails at its start, without a job: it would end after the run's deadline. */
+  isRefused(job: string): boolean;
 }
 
-const UNBOUNDED: RefCommit = { isStopped: () => true, createdMax: () => Number.POSITIVE_INFINITY };
+const UNBOUNDED: RefCommit = {
+  isStopped: () => true,
+  createdMax: () => Number.POSITIVE_INFINITY,
+  isRefused: () => false,
+};
 
 /** `stepId`, or `stepId.index` for a child. */
 export const refJob = (stepId: string, index: number | null | undefined): string =>
@@ -256,7 +262,7 @@ class Transition implements RefState {
 
   #start(step: RefStep): void {
     if (step.when === false) this.steps.set(step.id, "SKIPPED");
-    else if (step.when === "fault") this.steps.set(step.id, "FAILED");
+    else if (step.when === "fault" || this.#commit.isRefused(step.id)) this.steps.set(step.id, "FAILED");
     else if (step.act === "instant") this.steps.set(step.id, "SUCCEEDED");
     else if (step.act === "choice") this.steps.set(step.id, step.chosen === "fault" ? "FAILED" : "SUCCEEDED");
     else {
@@ -266,12 +272,15 @@ class Transition implements RefState {
   }
 
   #advanceFan({ id }: RefStep, fan: RefFan): void {
-    let own = this.children.get(id) ?? [];
-    const isCreating = !this.isPaused && !this.ending.has(id);
-    const createdMax = isCreating ? Math.min(fan.count, this.#commit.createdMax(id)) : 0;
-    while (own.length < createdMax && own.filter(isOpen).length < fan.parallelMax) own = [...own, "open"];
-    this.children.set(id, own);
-    this.#closeFan(id, fan);
+    const createdMax = Math.min(fan.count, this.#commit.createdMax(id));
+    while (!this.isPaused && !this.ending.has(id) && this.steps.get(id) === "RUNNING") {
+      const own = this.children.get(id) ?? [];
+      if (own.length >= createdMax || own.filter(isOpen).length >= fan.parallelMax) break;
+      const next: readonly RefChild[] = [...own, "open"];
+      this.children.set(id, next);
+      if (this.#commit.isRefused(refJob(id, own.length))) this.#endChild(id, next, own.length, "fail");
+    }
+    if (this.steps.get(id) === "RUNNING") this.#closeFan(id, fan);
   }
 
   #endChild(id: string, own: readonly RefChild[], index: number, end: RefEnd): void {

@@ -1,0 +1,102 @@
+import { describe, expect, test } from "vitest";
+import { RUNS, type Run } from "../../src/core/model/run.ts";
+import type { Change } from "../../src/ports/store.ts";
+import { Violations } from "../../src/sim/checks/violations.ts";
+import { RunReferenceChecker } from "../../src/sim/reference/reference-checker.ts";
+import type { SimStep, SimWorkflow } from "../../src/sim/workload/run-plan.ts";
+import { documentOf } from "../../src/sim/workload/workflow-document.ts";
+import { RunHarness } from "../engine/run-harness.ts";
+
+/** Runs the engine with the reference model beside it. `seenAs`: what the checker sees instead of each commit. */
+async function runBeside(steps: readonly SimStep[], seenAs = (change: Change): Change => change) {
+  const workflow: SimWorkflow = { id: "flow", timeoutSec: 5, steps };
+  const harness = new RunHarness();
+  const { store, timeline } = harness.sim.net;
+  const violations = new Violations(timeline);
+  const checker = new RunReferenceChecker({ workflows: [workflow], orders: [] }, violations);
+  store.observe((change, before) => checker.committed(seenAs(change), before));
+  const { engine } = await harness.control("c1");
+  await harness.apply(engine, documentOf(workflow));
+  const id = await harness.started(engine, "flow", { input: { number: 1 } });
+  await harness.pass(10_000);
+  return { run: harness.runOf(id), states: harness.states(id), found: violations.found.map(({ hint }) => hint) };
+}
+
+const DELAY = { kind: "delay", act: "job", delayMs: 60_000 } as const;
+const LIST = { count: 3, parallelMax: 2, isFailFast: true, failuresMax: 0 };
+const BOTH = step("both", { kind: "parallel", act: "parallel", branches: ["wait", "now"], need: 1 });
+const NOW = step("now", { kind: "transform", act: "instant" });
+
+describe("a delay that would end after the run deadline", () => {
+  test.each([
+    { about: "a branch", fan: null, state: "FAILED", failed: undefined },
+    { about: "a branch with a list", fan: LIST, state: "FAILED", failed: 1 },
+    { about: "a branch that waits for all items", fan: { ...LIST, isFailFast: false }, state: "FAILED", failed: 3 },
+    {
+      about: "a branch that tolerates the failures",
+      fan: { ...LIST, isFailFast: false, failuresMax: 3 },
+      state: "SUCCEEDED",
+      failed: 3,
+    },
+  ])("fails before an instant branch ends the parallel step: $about", async ({ fan, state, failed }) => {
+    const { run, states, found } = await runBeside([BOTH, step("wait", { ...DELAY, fan }), NOW]);
+    expect(states).toEqual({ both: "SUCCEEDED", wait: state, now: "SUCCEEDED" });
+    expect(run.steps.wait?.fan?.failed).toBe(failed);
+    expect(found).toEqual([]);
+  });
+
+  test.each([null, LIST])("fails the parallel step that needs it, but not its other branches: list %j", async (fan) => {
+    const both = { ...BOTH, need: 2, onError: "continue" };
+    const { states, found } = await runBeside([both, step("wait", { ...DELAY, fan }), NOW]);
+    expect(states).toEqual({ both: "FAILED", wait: "FAILED", now: "SUCCEEDED" });
+    expect(found).toEqual([]);
+  });
+
+  test("ends the run before later steps start", async () => {
+    const { states, found } = await runBeside([step("wait", { ...DELAY, fan: LIST }), NOW]);
+    expect(states).toEqual({ wait: "FAILED", now: "CANCELLED" });
+    expect(found).toEqual([]);
+  });
+
+  test("fails the later items of a list", async () => {
+    const fan = { ...LIST, parallelMax: 1 };
+    const { run, states, found } = await runBeside([step("wait", { ...DELAY, delayMs: 3_000, fan })]);
+    expect(states).toEqual({ wait: "FAILED" });
+    expect(run.steps.wait?.fan).toMatchObject({ succeeded: 1, failed: 1, spawned: 2 });
+    expect(found).toEqual([]);
+  });
+
+  test.each([null, LIST])("is not cancelled by the parallel step: list %j", async (fan) => {
+    const cancelled = ({ steps, ...run }: Run): Run => ({
+      ...run,
+      steps: { ...steps, ...(steps.wait && { wait: { ...steps.wait, state: "CANCELLED" } }) },
+    });
+    const { found } = await runBeside([BOTH, step("wait", { ...DELAY, fan }), NOW], (change) => ({
+      ...change,
+      puts: change.puts.map((one) => (one.table === RUNS.name ? { ...one, value: cancelled(one.value as Run) } : one)),
+    }));
+    expect(found).toEqual([expect.stringContaining("expected both SUCCEEDED, wait FAILED")]);
+  });
+});
+
+function step(id: string, facts: Pick<SimStep, "kind" | "act"> & Partial<SimStep>): SimStep {
+  return {
+    id,
+    dependsOn: [],
+    onError: "fail",
+    when: null,
+    arms: {},
+    chosen: "fault",
+    branches: [],
+    need: 0,
+    fan: null,
+    topic: "",
+    actions: [],
+    decision: "approve",
+    delayMs: 0,
+    timeoutSec: null,
+    retriesMax: null,
+    workflowId: null,
+    ...facts,
+  };
+}
