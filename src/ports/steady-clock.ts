@@ -56,6 +56,11 @@ export class SteadyClock implements Clock {
     return Math.round(this.#source.wallMs() - this.now());
   }
 
+  /** The time of this clock; null before it follows a shared time, when it only has the system clock of its host. */
+  get followedMs(): number | null {
+    return this.#isFollowing ? this.now() : null;
+  }
+
   /** Never goes back: continues from a time that was stored earlier. */
   continueFrom(storedMs: number): void {
     if (storedMs > this.now()) this.#offsetMs = storedMs - this.#source.monotonicMs();
@@ -87,7 +92,7 @@ export interface SharedTime {
  * The time that the processes of a cluster share. The store keeps it; each process reads it every second.
  *
  * 1. It advances with the clock of the server. If that clock steps, it continues with the time of the process that reads it
- *    next (`ownMs`, null before its first read).
+ *    next (`ownMs`: `SteadyClock.followedMs`, null before its first read).
  * 2. It never goes back, and approaches the clock of the server by at most 0.5 %.
  * 3. After a gap (`isGap`) the first read of a process cannot tell a step from time that has passed without any process: it
  *    waits until a process that runs has read the time, if there is one.

@@ -190,10 +190,11 @@ export class SimClock implements Clock {
     const { server, skewMs } = this.#time;
     const isFirst = this.#readMs === null;
     if (!server || !(isFirst || (this.#process.reaches("store") && !this.#process.isPaused))) return;
-    const ownMs = isFirst ? null : this.#steady.now() - skewMs;
+    const { followedMs } = this.#steady;
     this.#readMs = this.#timeline.nowMs;
+    this.#steady.follow(server.read(followedMs === null ? null : followedMs - skewMs) + skewMs);
+    // After its first read: `server.read` asks the running processes, and this one is not running yet.
     if (isFirst) this.#process.onEnd(server.addReader(() => this.#read()));
-    this.#steady.follow(server.read(ownMs) + skewMs);
   }
 }
 

@@ -52,6 +52,21 @@ test.each([DAY_MS, -DAY_MS])("a step of the server's clock by %i ms changes no p
   for (const clock of [running, started]) clock.close();
 });
 
+test.each([DAY_MS, -DAY_MS])(
+  "a process that starts after a gap ignores its system clock, %i ms off",
+  async (stepMs) => {
+    (await open()).close();
+    // To the store it looks as if no process had read the time for a while.
+    const [at, wall] = (await connection.client.hmget(key(), "at", "wall")).map(Number) as [number, number];
+    await connection.client.hset(key(), { at: String(at - 10_000), wall: String(wall - 10_000) });
+    const started = await open(stepMs);
+    expect(near(started.now(), Date.now())).toBe(true);
+    await started.read();
+    expect(near(started.now(), Date.now())).toBe(true);
+    started.close();
+  },
+);
+
 test("the time does not go back while no process runs, and blobs expire by the server's clock", async () => {
   const first = await open();
   first.close();

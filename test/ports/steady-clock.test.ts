@@ -57,9 +57,10 @@ describe("steady clock", () => {
   test("follows a shared time in both directions and then ignores the system clock", async () => {
     const time = new ManualTime();
     const clock = new SteadyClock(time);
+    expect(clock.followedMs).toBeNull();
     for (const sharedMs of [5_000_000, 1_000_000]) {
       clock.follow(sharedMs);
-      expect(clock.now()).toBe(sharedMs);
+      expect([clock.now(), clock.followedMs]).toEqual([sharedMs, sharedMs]);
     }
     // A moment behind: the clock waits.
     clock.follow(999_500);

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { EPOCH_MS } from "../../src/sim/adapters/time.ts";
+import { GAP_MS } from "../../src/ports/steady-clock.ts";
+import { EPOCH_MS, TimeServer } from "../../src/sim/adapters/time.ts";
 import { Host, Process } from "../../src/sim/process.ts";
 import { SeededRandom } from "../../src/sim/random.ts";
 import { Timeline } from "../../src/sim/timeline.ts";
@@ -129,6 +130,47 @@ describe("process", () => {
 });
 
 describe("host", () => {
+  it.each([39 * 60_000, -39 * 60_000])(
+    "a clock step of %i ms before a boot does not change the time of the cluster",
+    async (stepMs) => {
+      const timeline = new Timeline();
+      const server = new TimeServer(timeline);
+      const host = new Host(timeline, new SeededRandom(1), { name: "h", server, boot: ({ clock }) => clock.now() });
+      host.start();
+      host.crash();
+      host.stepClock(stepMs);
+      await timeline.runUntil(2 * GAP_MS);
+      host.start();
+      expect(host.process?.clock.now()).toBe(EPOCH_MS + 2 * GAP_MS);
+      expect(server.nowMs).toBe(EPOCH_MS + 2 * GAP_MS);
+    },
+  );
+
+  it("a server clock step while no process runs counts as time that has passed", async () => {
+    const timeline = new Timeline();
+    const server = new TimeServer(timeline);
+    const host = new Host(timeline, new SeededRandom(1), { name: "h", server, boot: ({ clock }) => clock.now() });
+    host.start();
+    host.crash();
+    server.stepClock(3_600_000);
+    await timeline.runUntil(1_000);
+    host.start();
+    expect(host.process?.clock.now()).toBe(EPOCH_MS + 3_601_000);
+  });
+
+  it("a server clock step does not change the time of the cluster while a process runs", async () => {
+    const timeline = new Timeline();
+    const server = new TimeServer(timeline);
+    const hosts = ["a", "b"].map(
+      (name) => new Host(timeline, new SeededRandom(1), { name, server, boot: ({ clock }) => clock.now() }),
+    );
+    hosts[0]?.start();
+    server.stepClock(3_600_000);
+    await timeline.runUntil(1_000);
+    hosts[1]?.start();
+    expect(hosts.map(({ process }) => process?.clock.now())).toEqual([EPOCH_MS + 1_000, EPOCH_MS + 1_000]);
+  });
+
   it("boots each process without state and with its own random generator", () => {
     const seen: number[] = [];
     const host = new Host(new Timeline(), new SeededRandom(1), {

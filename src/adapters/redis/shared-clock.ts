@@ -10,7 +10,6 @@ import { CLOCK } from "./scripts/clock.ts";
 export class SharedClock extends SteadyClock {
   readonly #source: TimeSource;
   readonly #pipe: RedisPipe;
-  #hasRead = false;
   #serverAheadMs = 0;
   #isClosed = false;
   #next: Cancel = () => {};
@@ -35,10 +34,9 @@ export class SharedClock extends SteadyClock {
   /** False before the first time, if the time has a gap that `isGapAccepted` does not accept. */
   async read(isGapAccepted = false): Promise<boolean> {
     const sentMs = this.#source.monotonicMs();
-    const args = [this.#hasRead ? String(this.now()) : "", isGapAccepted ? "1" : ""];
+    const args = [String(this.followedMs ?? ""), isGapAccepted ? "1" : ""];
     const [atMs, wallMs] = (await this.#pipe.run(CLOCK, args)) as readonly string[];
     if (atMs === undefined) return false;
-    this.#hasRead = true;
     this.#serverAheadMs = Number(wallMs) - Number(atMs);
     this.follow(Number(atMs) + (this.#source.monotonicMs() - sentMs) / 2);
     return true;

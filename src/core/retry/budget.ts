@@ -4,6 +4,8 @@
  * 1. Each class is counted separately: minutes of `lock_busy` do not change the count of undecodable deliveries.
  * 2. Every budget ends, also `until_deadline` on records without a deadline (`DEADLINE_MS_DEFAULT`).
  * 3. Usage is stored on the record that the message is about. The broker's delivery count is not used.
+ * 4. The duration budget of a message counts only while it is retried. Downtime of the control plane, and a jump of the
+ *    cluster's time after it, do not exhaust the budget.
  */
 
 import { formatDuration, parseDuration, quote } from "./duration.ts";
@@ -12,7 +14,7 @@ import type { RetryClass } from "./retry-classes.ts";
 export type Budget =
   /** Maximum number of failed tries. */
   | { readonly kind: "count"; readonly max: number }
-  /** Maximum time since the first failure. */
+  /** Maximum time since the first failure, without idle time. */
   | { readonly kind: "duration"; readonly ms: number }
   /** Until the deadline of the job. */
   | { readonly kind: "until_deadline" };
@@ -25,6 +27,10 @@ export interface RetryUsage {
   readonly sinceMs: number;
   /** The delay after the latest failure. */
   readonly lastDelayMs: number;
+  /** Messages: time of the latest failure. Absent in records of earlier versions. */
+  readonly lastMs?: number;
+  /** Messages: how much of the time since the first failure does not count (4). Absent: none. */
+  readonly idleMs?: number;
 }
 
 /** Usage by class; an absent class has no failures. */
@@ -51,12 +57,30 @@ export function recordFailure(
   return { ...retryState, [retryClass]: usage };
 }
 
+/** Counts a failed delivery of a message (4). A delivery that is overdue by more than `OVERDUE_MS_MAX` counts that much. */
+export function recordDeliveryFailure(
+  retryState: RetryState,
+  retryClass: RetryClass,
+  nowMs: number,
+  delayMs: number,
+): RetryState {
+  const before = retryState[retryClass];
+  const next = recordFailure(retryState, retryClass, nowMs, delayMs);
+  const overdueMs = before?.lastMs === undefined ? 0 : nowMs - before.lastMs - before.lastDelayMs;
+  const idleMs = (before?.idleMs ?? 0) + Math.max(0, overdueMs - OVERDUE_MS_MAX);
+  const usage: RetryUsage = { ...next[retryClass]!, lastMs: nowMs, ...(idleMs > 0 && { idleMs }) };
+  return { ...next, [retryClass]: usage };
+}
+
+/** Twice the default ack wait, after which the broker redelivers the messages of a crashed process. */
+export const OVERDUE_MS_MAX = 60_000;
+
 /**
- * Whether no further try is allowed. Call it after `recordFailure`:
+ * Whether no further try is allowed. Call it after the failure is recorded:
  *
  * - `count` 3: exhausted after three failed tries.
- * - `duration` 10 min: exhausted 10 minutes after the first failure. A try planned before that still runs, so the last
- *   one may be late by its own delay.
+ * - `duration` 10 min: exhausted 10 minutes after the first failure, without idle time. A try planned before that still
+ *   runs, so the last one may be late by its own delay.
  * - `until_deadline`: exhausted at the deadline. `deadlineMs` is null for records without one.
  */
 export function isBudgetExhausted(
@@ -70,7 +94,7 @@ export function isBudgetExhausted(
     case "count":
       return (usage?.count ?? 0) >= budget.max;
     case "duration":
-      return nowMs - sinceMs >= budget.ms;
+      return nowMs - sinceMs - (usage?.idleMs ?? 0) >= budget.ms;
     case "until_deadline":
       return nowMs >= (deadlineMs ?? sinceMs + DEADLINE_MS_DEFAULT);
     default:

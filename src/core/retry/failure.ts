@@ -1,4 +1,4 @@
-import { isBudgetExhausted, type RetryState, recordFailure } from "./budget.ts";
+import { isBudgetExhausted, type RetryState, recordDeliveryFailure } from "./budget.ts";
 import type { DeliveryOutcome } from "./bus-action.ts";
 import { intentOf } from "./intent.ts";
 import { nextDelay, type Random } from "./policies.ts";
@@ -62,7 +62,7 @@ export function delayFor(
 
 function retryable(retryClass: RetryClass, delayMs: number, context: FailureContext): Failure {
   const { settings, nowMs, deadlineMs, isDeliveryCapNear = false } = context;
-  const retryState = recordFailure(context.retryState, retryClass, nowMs, delayMs);
+  const retryState = recordDeliveryFailure(context.retryState, retryClass, nowMs, delayMs);
   const isExhausted = isBudgetExhausted(settings[retryClass].budget, retryState[retryClass], nowMs, deadlineMs);
   return {
     outcome: { kind: "retryable", delayMs, retryClass, isBudgetExhausted: isExhausted, isDeliveryCapNear },

@@ -5,8 +5,10 @@ import {
   DEADLINE_MS_DEFAULT,
   formatBudget,
   isBudgetExhausted,
+  OVERDUE_MS_MAX,
   parseBudget,
   type RetryState,
+  recordDeliveryFailure,
   recordFailure,
 } from "../../../src/core/retry/budget.ts";
 import { RETRY_CLASSES } from "../../../src/core/retry/retry-classes.ts";
@@ -77,6 +79,37 @@ describe("isSpent", () => {
     expect(isBudgetExhausted(budget, spent, 604_999, 0)).toBe(false);
     expect(isBudgetExhausted(budget, spent, 605_000, null)).toBe(true);
     expect(isBudgetExhausted(budget, spent, 0, null)).toBe(false);
+  });
+
+  test("duration: an overdue delivery counts as a minute, whatever the time shows", () => {
+    const budget: Budget = { kind: "duration", ms: 600_000 };
+    for (const jumpMs of [600_000, 25 * 3_600_000]) {
+      let [nowMs, failures] = [0, 0];
+      let state: RetryState = {};
+      const fail = (): boolean => {
+        state = recordDeliveryFailure(state, "lock_busy", nowMs, 0);
+        failures += 1;
+        return isBudgetExhausted(budget, state.lock_busy, nowMs, null);
+      };
+      while (!fail()) nowMs += jumpMs;
+      expect(failures).toBe(1 + budget.ms / OVERDUE_MS_MAX);
+    }
+  });
+
+  test("duration: a delivery in time and a clock that goes back have no idle time", () => {
+    let state = recordDeliveryFailure({}, "lock_busy", 10_000, 500);
+    for (const nowMs of [10_500 + OVERDUE_MS_MAX, 9_000]) {
+      state = recordDeliveryFailure(state, "lock_busy", nowMs, 0);
+      expect(state.lock_busy).toMatchObject({ sinceMs: 10_000, lastMs: nowMs });
+      expect(state.lock_busy).not.toHaveProperty("idleMs");
+    }
+  });
+
+  test("duration: usage of earlier versions has no idle time", () => {
+    const before: RetryState = { lock_busy: { count: 3, sinceMs: 1_000, lastDelayMs: 500 } };
+    expect(recordDeliveryFailure(before, "lock_busy", 900_000, 400)).toEqual({
+      lock_busy: { count: 4, sinceMs: 1_000, lastDelayMs: 400, lastMs: 900_000 },
+    });
   });
 
   test("until_deadline: uses the record's deadline", () => {

@@ -66,7 +66,7 @@ describe("classifyFailure", () => {
         isBudgetExhausted: false,
         isDeliveryCapNear: false,
       },
-      retryState: { lock_busy: { count: 1, sinceMs: 7, lastDelayMs: 432 } },
+      retryState: { lock_busy: { count: 1, sinceMs: 7, lastDelayMs: 432, lastMs: 7 } },
     });
     expect(classifyFailure(error, at({ isDeliveryCapNear: true })).outcome).toMatchObject({ isDeliveryCapNear: true });
   });

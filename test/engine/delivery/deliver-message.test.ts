@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { DEAD_LETTERS } from "../../../src/core/model/dead-letter.ts";
 import { PARKED_GROUP, RETRY_STATES } from "../../../src/core/model/parked-message.ts";
-import type { RetryState } from "../../../src/core/retry/budget.ts";
+import { OVERDUE_MS_MAX, type RetryState } from "../../../src/core/retry/budget.ts";
 import type { Settlement } from "../../../src/core/retry/bus-action.ts";
 import { permanent, retryAfter } from "../../../src/core/retry/intent.ts";
 import { deliverTo } from "../../../src/engine/delivery/deliver-message.ts";
@@ -177,6 +177,26 @@ describe("settlement of a delivery", () => {
       expect(settlement).toEqual({ kind: "nakDelay", delayMs: 500 });
     }
     expect((await once(harness, engine, () => Promise.reject("x"), 46)).kind).not.toBe("term");
+  });
+
+  test("downtime of the control plane does not exhaust the lock_busy budget", async () => {
+    const harness = new Harness();
+    const busy = () => Promise.reject(retryAfter("busy", 500, "lock_busy"));
+    expect((await once(harness, harness.engine("a"), busy, 1)).kind).toBe("nakDelay");
+    await harness.pass(40 * 60_000);
+    const engine = harness.engine("b");
+    let attempt = 2;
+    expect((await once(harness, engine, busy, attempt)).kind).toBe("nakDelay");
+    const restartedMs = harness.sim.net.timeline.nowMs;
+    // Deliveries without a pause exhaust it.
+    for (let kind = ""; kind !== "term"; attempt += 1) {
+      await harness.pass(500);
+      ({ kind } = await once(harness, engine, busy, (attempt % 50) + 2));
+    }
+    const retriedMs = harness.sim.net.timeline.nowMs - restartedMs;
+    expect(retriedMs).toBeGreaterThan(600_000 - OVERDUE_MS_MAX - 5_000);
+    expect(retriedMs).toBeLessThan(600_000);
+    expect((await deadLetters(harness, engine))?.value.reason).toBe("budget");
   });
 
   test("passes the retry state to the handler across processes and clears it after success", async () => {
