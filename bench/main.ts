@@ -16,6 +16,7 @@ import { LOCK_SUITE } from "./suites/lock.ts";
 import { PARKED_SUITE } from "./suites/parked.ts";
 import { POLICY_SUITE } from "./suites/policy.ts";
 import { PROCESSES_SUITE } from "./suites/processes.ts";
+import { ROLLOUT_SUITE } from "./suites/rollout.ts";
 import { RUNS_SUITE } from "./suites/runs.ts";
 import { TIMERS_SUITE } from "./suites/timers.ts";
 
@@ -31,6 +32,7 @@ const SUITES: Readonly<Record<SuiteName, Suite>> = {
   runs: RUNS_SUITE,
   admission: ADMISSION_SUITE,
   fanout: FANOUT_SUITE,
+  rollout: ROLLOUT_SUITE,
 };
 
 await main(process.argv.slice(2));

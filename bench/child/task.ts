@@ -22,8 +22,14 @@ export type BackendSpec =
     }
   /** `concurrency` is the size of its connection pool. */
   | { readonly kind: "dbos"; readonly postgresUrl: string; readonly concurrency: number }
-  | { readonly kind: "cluster"; readonly redisUrl: string; readonly natsUrl: string; readonly concurrency: number }
-  | { readonly kind: "embedded"; readonly dataDir: string; readonly concurrency: number };
+  | ({ readonly kind: "cluster"; readonly redisUrl: string; readonly natsUrl: string } & CordumOptions)
+  | ({ readonly kind: "embedded"; readonly dataDir: string } & CordumOptions);
+
+export interface CordumOptions {
+  readonly concurrency: number;
+  /** A rollout is active while it is measured. */
+  readonly hasRollout?: boolean;
+}
 
 /** The parts of a system in one process: all, or one of them. */
 export type Role = "all" | "submitter" | "control" | "worker";

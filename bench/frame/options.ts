@@ -21,6 +21,7 @@ export const SUITE_NAMES = [
   "runs",
   "admission",
   "fanout",
+  "rollout",
 ] as const;
 export type SuiteName = (typeof SUITE_NAMES)[number];
 

@@ -15,7 +15,7 @@ import { startWorker } from "../../../src/worker/worker.ts";
 import type { Backend, Events } from "../backend.ts";
 import { type Input, TOPIC } from "../payload.ts";
 import type { Role } from "../task.ts";
-import { withoutKernel } from "./workflows.ts";
+import { beginRollout, withoutKernel } from "./workflows.ts";
 import { type CordumSpec, openWorld } from "./world.ts";
 
 /**
@@ -42,6 +42,7 @@ export async function openCordumJobs(spec: CordumSpec, role: Role, events: Event
       if (role === "all" || role === "control") {
         const control = await startControl(engine);
         stops.push(() => control.stop());
+        if (spec.hasRollout) await beginRollout(engine);
       }
       if (role === "all" || role === "worker") stops.push(await work(world, spec.concurrency, events));
     },

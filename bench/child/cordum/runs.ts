@@ -3,7 +3,16 @@ import { startControl } from "../../../src/engine/start-control.ts";
 import { startWorker } from "../../../src/worker/worker.ts";
 import type { Backend, Events } from "../backend.ts";
 import { type Input, STEP_TOPICS, stepOf } from "../payload.ts";
-import { applyAll, MANY_RUNS, ORG, openEngineWith, startOrThrow, THREE, watchRunEnds } from "./workflows.ts";
+import {
+  applyAll,
+  beginRollout,
+  MANY_RUNS,
+  ORG,
+  openEngineWith,
+  startOrThrow,
+  THREE,
+  watchRunEnds,
+} from "./workflows.ts";
 import { type CordumSpec, openWorld } from "./world.ts";
 
 /**
@@ -33,6 +42,7 @@ export async function openCordumRuns(spec: CordumSpec, events: Events): Promise<
     async start() {
       const control = await startControl(engine);
       stops.push(() => control.stop());
+      if (spec.hasRollout) await beginRollout(engine);
       const worker = await startWorker(world, {
         id: "bench",
         topics: STEP_TOPICS,

@@ -4,6 +4,7 @@ import { configure } from "../../../src/config/config.ts";
 import { isRunFinal, RUNS, type Run } from "../../../src/core/model/run.ts";
 import { type Engine, openEngine } from "../../../src/engine/engine.ts";
 import { defaultRunRequest, type StartOutcome, startRun } from "../../../src/engine/intake/start-run.ts";
+import { startRollout } from "../../../src/engine/rollouts/index.ts";
 import { applyWorkflow } from "../../../src/engine/runs/workflows.ts";
 import type { World } from "../../../src/ports/world.ts";
 import { STEP_TOPICS } from "../payload.ts";
@@ -49,6 +50,13 @@ export async function startOrThrow(engine: Engine, workflowId: string, input: un
   const outcome = await start(engine, ORG, workflowId, input);
   if (outcome.kind !== "started") throw new Error(`a run did not start: ${JSON.stringify(outcome)}`);
   return outcome.runId;
+}
+
+/** With the default measures, gates and horizon; a tenth of the runs and jobs are in the treatment arm. */
+export async function beginRollout(engine: Engine): Promise<void> {
+  const request = { subject: "lock_busy", treatment: "bounded:400ms:0.3", shares: [0.1], by: "bench" } as const;
+  const started = await startRollout(engine, request);
+  if (started.kind !== "started") throw new Error(JSON.stringify(started));
 }
 
 /** Calls back after every commit that ended a run. */
