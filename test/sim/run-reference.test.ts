@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { RUNS, type Run } from "../../src/core/model/run.ts";
+import { type Fan, RUNS, type Run } from "../../src/core/model/run.ts";
+import { CREATED_MAX } from "../../src/engine/runs/index.ts";
 import type { Change } from "../../src/ports/store.ts";
 import { Violations } from "../../src/sim/checks/violations.ts";
 import { RunReferenceChecker } from "../../src/sim/reference/reference-checker.ts";
@@ -17,11 +18,12 @@ async function runBeside(steps: readonly SimStep[], seenAs = (change: Change): C
   store.observe((change, before) => checker.committed(seenAs(change), before));
   const { engine } = await harness.control("c1");
   await harness.apply(engine, documentOf(workflow));
-  const id = await harness.started(engine, "flow", { input: { number: 1 } });
+  const id = await harness.started(engine, "flow", { input: { number: 1, text: "" } });
   await harness.pass(10_000);
   return { run: harness.runOf(id), states: harness.states(id), found: violations.found.map(({ hint }) => hint) };
 }
 
+const WORK = { kind: "worker", act: "job", topic: "work" } as const;
 const DELAY = { kind: "delay", act: "job", delayMs: 60_000 } as const;
 const LIST = { count: 3, parallelMax: 2, isFailFast: true, failuresMax: 0 };
 const BOTH = step("both", { kind: "parallel", act: "parallel", branches: ["wait", "now"], need: 1 });
@@ -71,13 +73,62 @@ describe("a delay that would end after the run deadline", () => {
       ...run,
       steps: { ...steps, ...(steps.wait && { wait: { ...steps.wait, state: "CANCELLED" } }) },
     });
-    const { found } = await runBeside([BOTH, step("wait", { ...DELAY, fan }), NOW], (change) => ({
-      ...change,
-      puts: change.puts.map((one) => (one.table === RUNS.name ? { ...one, value: cancelled(one.value as Run) } : one)),
-    }));
+    const { found } = await runBeside([BOTH, step("wait", { ...DELAY, fan }), NOW], seenRuns(cancelled));
     expect(found).toEqual([expect.stringContaining("expected both SUCCEEDED, wait FAILED")]);
   });
 });
+
+describe("a list that is stopped by the commit that starts it", () => {
+  const WIDE = { count: 40, parallelMax: 256, isFailFast: true, failuresMax: 0 };
+  const list = (count: number): SimStep => step("list", { ...WORK, fan: { ...WIDE, count } });
+  const all = step("all", { kind: "parallel", act: "parallel", branches: ["no", "list"], need: 2 });
+  const no = step("no", { ...WORK, when: false });
+
+  test.each([
+    { about: "its own items", before: [], count: 40, cancelled: CREATED_MAX },
+    { about: "a single step", before: [step("one", WORK)], count: CREATED_MAX, cancelled: CREATED_MAX - 1 },
+    {
+      about: "another list",
+      before: [step("other", { ...WORK, fan: { ...WIDE, count: 5 } })],
+      count: CREATED_MAX - 4,
+      cancelled: CREATED_MAX - 5,
+    },
+  ])("has no items beyond the limit of a commit, reached with $about", async ({ before, count, cancelled }) => {
+    const { run, found } = await runBeside([...before, all, no, list(count)]);
+    expect(run).toMatchObject({ state: "FAILED", steps: { list: { state: "CANCELLED", fan: { cancelled } } } });
+    expect(found).toEqual([]);
+  });
+
+  test("has all items below the limit", async () => {
+    const count = CREATED_MAX - 1;
+    const oneLess = ({ spawned, cancelled, ...fan }: Fan): Fan => ({
+      ...fan,
+      spawned: spawned - 1,
+      cancelled: cancelled - 1,
+    });
+    const { found } = await runBeside([all, no, list(count)], seenRuns(withFan("list", oneLess)));
+    expect(found).toEqual([
+      expect.stringContaining(
+        `expected all FAILED, no SKIPPED, list CANCELLED (0 open, 0 ok, 0 failed, ${count} stopped)`,
+      ),
+    ]);
+  });
+});
+
+/** Changes the runs that the checker sees. */
+function seenRuns(change: (run: Run) => Run): (seen: Change) => Change {
+  return (seen) => ({
+    ...seen,
+    puts: seen.puts.map((one) => (one.table === RUNS.name ? { ...one, value: change(one.value as Run) } : one)),
+  });
+}
+
+function withFan(id: string, change: (fan: Fan) => Fan): (run: Run) => Run {
+  return (run) => {
+    const known = run.steps[id];
+    return known?.fan ? { ...run, steps: { ...run.steps, [id]: { ...known, fan: change(known.fan) } } } : run;
+  };
+}
 
 function step(id: string, facts: Pick<SimStep, "kind" | "act"> & Partial<SimStep>): SimStep {
   return {

@@ -52,7 +52,6 @@ export class RunReferenceChecker {
         this.#compare(was, is, {
           ended: ended.get(id) ?? [],
           redriven: redrivenIn(change, before, id),
-          created: createdIn(change, before, id),
           isKeeping: was === null && hasKeptApprovals(change, is),
         });
       }
@@ -72,12 +71,12 @@ export class RunReferenceChecker {
     ended.set(step.runId, all);
   }
 
-  #compare(before: Run | null, after: Run, { ended, redriven, created, isKeeping }: Seen): void {
+  #compare(before: Run | null, after: Run, { ended, redriven, isKeeping }: Seen): void {
     const workflow = this.#plan.workflows.find(({ id }) => id === after.workflowId);
     if (workflow === undefined) return;
     if (before !== null && isRunFinal(before.state) && redriven === null) return;
     const jobs = this.#jobs.get(after.id) ?? new Map<string, Job>();
-    const commit = commitOf(after, jobs, refusedIn(workflow, after, jobs), created);
+    const commit = commitOf(after, jobs, refusedIn(workflow, after, jobs), startedIn(before, after));
     const inputs: Inputs = { before, after, ended, commit };
     const from =
       before === null ? [this.#start(workflow, after, commit, isKeeping)] : (this.#states.get(after.id) ?? []);
@@ -142,10 +141,13 @@ export function redrivenIn(change: Change, before: readonly (Versioned<unknown> 
   return at < 0 ? null : (change.puts[at]?.value as Job);
 }
 
-function createdIn(change: Change, before: readonly (Versioned<unknown> | null)[], runId: string): number {
-  const isCreated = (table: string, job: Job | null, index: number): boolean =>
-    table === JOBS.name && (before[index] ?? null) === null && job?.step?.runId === runId;
-  return change.puts.filter(({ table, value }, index) => isCreated(table, value as Job | null, index)).length;
+/** The starts that count towards the limit of a commit. Those that the same commit stops get no job. */
+const startedIn = (before: Run | null, after: Run): number => startsOf(after) - startsOf(before);
+
+/** A step keeps its job id or its list when it is stopped; a redrive does not reset a step that has one. */
+function startsOf(run: Run | null): number {
+  const starts = Object.values(run?.steps ?? {}).map(({ jobId, fan }) => fan?.spawned ?? (jobId === undefined ? 0 : 1));
+  return starts.reduce((sum, count) => sum + count, 0);
 }
 
 /** Delays that were not started, because they would end after the run. The model has no times, so they are inputs. */
@@ -177,8 +179,6 @@ const withOpen = (children: readonly RefChild[], index: number): readonly RefChi
 interface Seen {
   readonly ended: readonly EndedJob[];
   readonly redriven: Job | null;
-  /** The number of jobs of the run that the commit creates. */
-  readonly created: number;
   /** The audit entry of a person who keeps the approvals of the earlier run. */
   readonly isKeeping: boolean;
 }
@@ -254,9 +254,9 @@ function commitOf(
   { steps, updatedMs }: Run,
   jobs: ReadonlyMap<string, Job>,
   refused: ReadonlySet<string>,
-  created: number,
+  started: number,
 ): RefCommit {
-  const isFull = created + refused.size >= CREATED_MAX;
+  const isFull = started >= CREATED_MAX;
   return {
     isRefused: (job) => refused.has(job),
     isStopped: (job) => {
