@@ -1,6 +1,7 @@
-// Two kinds of tests. `pure` needs nothing but this process; `servers` starts real NATS and Redis servers and real
-// processes, so its files run one at a time, and after the others. A file that is not named under `servers` is pure: none
-// can fall between.
+// Three kinds of tests. `pure` needs nothing but this process. `servers` starts real NATS and Redis servers and real
+// processes, so its files run one at a time, and after the others. `campaigns` starts them too, but mostly waits for faults,
+// restarts and horizons, and asserts no durations below seconds: two of its files run at a time. A file that is not named under
+// the other two is pure: none can fall between.
 
 import { configDefaults, defineConfig } from "vitest/config";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
@@ -12,7 +13,11 @@ const NEEDS_SERVERS = [
   "test/system/**/*.test.ts",
 ];
 
-/** Files that whoever calls leaves to `npm test`. */
+const CAMPAIGNS = ["damage", "faults", "governance", "kill", "outage", "rollouts"].map(
+  (folder) => `test/system/${folder}/**/*.test.ts`,
+);
+
+/** Files that the caller leaves to `npm test`. */
 const LEFT_OUT = (process.env.CORDUM_LEAVE_OUT ?? "").split(",").filter((file) => file !== "");
 
 /** `npm run mutate` allows more: a slow test is not a failed one. */
@@ -50,11 +55,23 @@ export default defineConfig({
         test: {
           name: "servers",
           include: NEEDS_SERVERS,
+          exclude: [...configDefaults.exclude, ...CAMPAIGNS],
           pool: "forks",
           fileParallelism: false,
           sequence: { groupOrder: 2 },
           testTimeout: 120_000,
           hookTimeout: 120_000,
+        },
+      },
+      {
+        test: {
+          name: "campaigns",
+          include: CAMPAIGNS,
+          pool: "forks",
+          maxWorkers: 2,
+          sequence: { groupOrder: 3 },
+          testTimeout: 240_000,
+          hookTimeout: 240_000,
         },
       },
     ],
