@@ -4,7 +4,8 @@ import { campaign, WORLDS } from "./campaign.ts";
 
 const FOR_MS = 50_000;
 
-test.each(Object.keys(WORLDS) as (keyof typeof WORLDS)[])(
+// Concurrent, because each mostly waits for restarts.
+test.concurrent.each(Object.keys(WORLDS) as (keyof typeof WORLDS)[])(
   "no acknowledged job is lost, ends twice or is damaged in silence by faults of the %s deployment",
   async (world) => {
     const lines: string[] = [];
