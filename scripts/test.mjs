@@ -35,7 +35,9 @@ async function runAll(args) {
     return;
   }
   await parts.runVitest("tests", ["--project=pure", ...args]);
-  const notRun = await runTool("vitest", ["list", "--filesOnly", "--project=servers", "--project=campaigns"], { show: false });
+  const notRun = await runTool("vitest", ["list", "--filesOnly", "--project=servers", "--project=campaigns"], {
+    show: false,
+  });
   const mayAccept = !mayMissServers && !process.env.CI;
   const accept = mayAccept ? "\nTo accept a run without them: CORDUM_TEST_WITHOUT_SERVERS=1 npm test" : "";
   parts.note(`NOT RUN, servers are missing:\n${notRun.output.trimEnd()}\n\n${servers.advice}${accept}`);
