@@ -62,12 +62,14 @@ function checkFiles(sqlite: SqliteModule, path: string): void {
     if (db === null || (userVersion(db) === 0 && isEmpty(db) && others.length > 0)) {
       throw new DamageError(`\`${file}\` is missing or empty, but ${others.join(" and ")} exists`);
     }
+    // Another application or a newer version wrote it: `migrate` refuses it.
+    if (userVersion(db) === 0 || userVersion(db) > MIGRATIONS.length) return;
     checkFormat(file);
     checkSchema(sqlite, db, file);
-    const hasManifest = existsSync(join(path, MANIFEST_FILE));
     if (userVersion(db) >= MANIFEST_SCHEMA) checkGeneration(path, generationOf(db));
-    else if (hasManifest && userVersion(db) > 0)
+    else if (others.includes(MANIFEST_FILE)) {
       throw new DamageError(`\`${file}\` or \`${DATA_FILE}-wal\` lost commits: ${MANIFEST_FILE} is newer`);
+    }
   } finally {
     db?.close();
   }

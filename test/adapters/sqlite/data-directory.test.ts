@@ -61,6 +61,11 @@ describe("the schema version", () => {
       await expect(openDataDirectory(dir)).rejects.toThrow("newer cordum (schema 1000");
   });
 
+  it("refuses a newer schema that changed a table, not as damage", async () => {
+    await withDb((db) => db.exec("alter table records rename column value to body; pragma user_version = 1000"));
+    await expect(openDataDirectory(dir)).rejects.toThrow("newer cordum (schema 1000");
+  });
+
   it("runs each missing migration once", async () => {
     await withDb((db) => {
       const steps = [
