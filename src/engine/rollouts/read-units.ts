@@ -19,7 +19,7 @@ export interface UnitPage {
   readonly nextMs: number;
 }
 
-/** Reads on after `judged`, the cursor of the judgement: a page has a unit beyond it, unless none is left. */
+/** Continues after `judged`, the cursor of the judgement: a page has a unit beyond it, unless none is left. */
 export async function readUnits(
   engine: Needs<"world">,
   rollout: Rollout,
@@ -32,12 +32,12 @@ export async function readUnits(
   // The starts of a tenant within one horizon are one unit.
   const periodMs = kind === "org" ? horizonMs : 1;
   // A unit that is stored a moment after its start must not be skipped by the cursor.
-  const horizonEndMs = nowMs - horizonMs - COMMIT_MS_MAX;
+  const storedMs = nowMs - COMMIT_MS_MAX;
   const range: Range = {
     index: unitsOf(id),
     periodMs,
     judgedMs: judged?.startMs ?? Number.NEGATIVE_INFINITY,
-    cutMs: kind === "org" ? Math.floor((nowMs - COMMIT_MS_MAX) / horizonMs) * horizonMs - 1 : horizonEndMs,
+    cutMs: kind === "org" ? periodOf(storedMs, periodMs) - 1 : storedMs - horizonMs,
   };
   const [runs, jobs] = await Promise.all([
     readTable(engine, RUNS, range, cursors.runs),
@@ -103,10 +103,11 @@ async function readTable<T extends UnitRecord>(
       return { records, pages, boundMs: Number.POSITIVE_INFINITY, youngMs };
     }
     cursor = page.cursor;
-    // The last period that was read may go on in the next page.
+    if (pages.length < PAGES_MAX) continue;
+    // The last period that was read may continue in the next page.
     const boundMs = periodOf(records.at(-1)?.createdMs ?? 0, periodMs) - 1;
     const isBeyond = records.some(({ createdMs }) => createdMs <= boundMs && periodOf(createdMs, periodMs) > judgedMs);
-    if (pages.length >= PAGES_MAX && isBeyond) return { records, pages, boundMs, youngMs: null };
+    if (isBeyond) return { records, pages, boundMs, youngMs: null };
   }
 }
 
@@ -129,11 +130,11 @@ function tenantUnits(rollout: Rollout, records: readonly UnitRecord[]): readonly
   for (const record of records) {
     const [own] = unitOf(rollout, record);
     if (own === undefined) continue;
-    const period = Math.floor(record.createdMs / rollout.horizonMs);
-    const id = `${record.org}@${period}`;
+    const startMs = periodOf(record.createdMs, rollout.horizonMs);
+    const id = `${record.org}@${startMs / rollout.horizonMs}`;
     const known = units.get(id);
     const measure = known ? merged(known.measure, own.measure) : own.measure;
-    units.set(id, { ...(known ?? own), id, startMs: period * rollout.horizonMs, measure });
+    units.set(id, { ...(known ?? own), id, startMs, measure });
   }
   return [...units.values()];
 }
