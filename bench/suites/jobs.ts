@@ -1,4 +1,4 @@
-import type { LoopFigures } from "../child/task.ts";
+import type { LoopFigures, LoopTask } from "../child/task.ts";
 import { Series } from "../frame/series.ts";
 import { type System, withFreshServers } from "../frame/servers.ts";
 import { atLeast, atMost, type Bench, type Column, type Suite, type Target } from "../frame/suite.ts";
@@ -19,7 +19,7 @@ export const JOBS_SUITE: Suite = {
     for (let round = 1; round <= bench.rounds; round++) {
       for (const inFlight of IN_FLIGHT) {
         for (const system of systemsAt(inFlight)) {
-          const figures = await measure(bench, system, inFlight);
+          const figures = await measureLoop(bench, system, "jobs", inFlight);
           bench.logProgress(`jobs, round ${round}: ${summary(system, inFlight, figures)}`);
           series.add(system.name, inFlight, jobFigures(figures));
           faults.push(...figures.faults.map((fault) => `${system.name}, ${inFlight} in flight: ${fault}`));
@@ -80,11 +80,17 @@ export function compareWithBest(
   }
 }
 
-function measure({ children, isQuick }: Bench, system: System, inFlight: number): Promise<LoopFigures> {
+/** A closed loop on new servers, in one process. */
+export function measureLoop(
+  { children, isQuick }: Bench,
+  system: System,
+  load: LoopTask["load"],
+  inFlight: number,
+): Promise<LoopFigures> {
   return withFreshServers(system, ({ backend, serverPids }) =>
     children.run<LoopFigures>({
       kind: "loop",
-      load: "jobs",
+      load,
       backend,
       role: "all",
       inFlight,

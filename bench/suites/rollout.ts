@@ -1,8 +1,7 @@
-import type { LoopFigures } from "../child/task.ts";
 import { Series } from "../frame/series.ts";
-import { type System, withFreshServers } from "../frame/servers.ts";
-import { atMost, type Bench, type Suite } from "../frame/suite.ts";
-import { CLUSTER, EMBEDDED, jobFigures, timesOf } from "./jobs.ts";
+import type { System } from "../frame/servers.ts";
+import { atMost, type Suite } from "../frame/suite.ts";
+import { CLUSTER, EMBEDDED, jobFigures, measureLoop } from "./jobs.ts";
 
 /** The cost of an active rollout: the same load with and without one, in turns. */
 export const ROLLOUT_SUITE: Suite = {
@@ -21,7 +20,7 @@ export const ROLLOUT_SUITE: Suite = {
     const faults: string[] = [];
     for (let round = 1; round <= bench.rounds; round++) {
       for (const { name, system, load } of CELLS) {
-        const figures = await measure(bench, system, load);
+        const figures = await measureLoop(bench, system, load, IN_FLIGHT);
         const shown = jobFigures(figures);
         bench.logProgress(`rollout, round ${round}: ${name}: ${Math.round(shown.cpu_us_per_job ?? 0)} µs CPU`);
         series.add(name, IN_FLIGHT, shown);
@@ -40,24 +39,6 @@ export const ROLLOUT_SUITE: Suite = {
     return { series, faults, targets };
   },
 };
-
-function measure({ children, isQuick }: Bench, system: System, load: "jobs" | "runs"): Promise<LoopFigures> {
-  return withFreshServers(system, ({ backend, serverPids }) =>
-    children.run<LoopFigures>({
-      ...{
-        kind: "loop",
-        load,
-        backend,
-        role: "all",
-        inFlight: IN_FLIGHT,
-        prefilled: false,
-        serverPids,
-        clientPids: [],
-      },
-      ...timesOf(isQuick),
-    }),
-  );
-}
 
 const IN_FLIGHT = 100;
 const KINDS = [

@@ -4,9 +4,9 @@ import { DBOS_PACKAGE } from "../child/peers/dbos.ts";
 import type { LoopFigures } from "../child/task.ts";
 import { findPostgres } from "../frame/postgres.ts";
 import { Series } from "../frame/series.ts";
-import { type System, withFreshServers } from "../frame/servers.ts";
-import { atLeast, type Bench, type NotRun, type Suite, type Target } from "../frame/suite.ts";
-import { CLUSTER, compareWithBest, EMBEDDED, timesOf } from "./jobs.ts";
+import type { System } from "../frame/servers.ts";
+import { atLeast, type NotRun, type Suite, type Target } from "../frame/suite.ts";
+import { CLUSTER, compareWithBest, EMBEDDED, measureLoop } from "./jobs.ts";
 
 /** Workflow runs in one process, compared with BullMQ flows and DBOS workflows. */
 export const RUNS_SUITE: Suite = {
@@ -36,7 +36,7 @@ export const RUNS_SUITE: Suite = {
     const systems = [...SYSTEMS, ...(notRun.length === 0 ? DBOS : [])];
     for (let round = 1; round <= bench.rounds; round++) {
       for (const system of systems) {
-        const figures = await measure(bench, system);
+        const figures = await measureLoop(bench, system, "runs", IN_FLIGHT);
         const shown = runFigures(figures);
         bench.logProgress(
           `runs, round ${round}: ${system.name}: ${Math.round(shown.steps_per_s)} steps/s, ` +
@@ -50,22 +50,6 @@ export const RUNS_SUITE: Suite = {
     return { series, faults, targets: targetsOf(series), notRun };
   },
 };
-
-function measure({ children, isQuick }: Bench, system: System): Promise<LoopFigures> {
-  return withFreshServers(system, ({ backend, serverPids }) =>
-    children.run<LoopFigures>({
-      kind: "loop",
-      load: "runs",
-      backend,
-      role: "all",
-      inFlight: IN_FLIGHT,
-      prefilled: false,
-      serverPids,
-      clientPids: [],
-      ...timesOf(isQuick),
-    }),
-  );
-}
 
 function runFigures({ jobs: runs, seconds, p50Ms, p95Ms, clientUs, serverUs }: LoopFigures) {
   const steps = runs * STEPS;
