@@ -4,6 +4,7 @@ import { CREATED_MAX } from "../../src/engine/runs/index.ts";
 import type { Change } from "../../src/ports/store.ts";
 import { Violations } from "../../src/sim/checks/violations.ts";
 import { RunReferenceChecker } from "../../src/sim/reference/reference-checker.ts";
+import { applyEvents, startRef } from "../../src/sim/reference/run-reference.ts";
 import type { SimStep, SimWorkflow } from "../../src/sim/workload/run-plan.ts";
 import { documentOf } from "../../src/sim/workload/workflow-document.ts";
 import { RunHarness } from "../engine/run-harness.ts";
@@ -151,3 +152,28 @@ function step(id: string, facts: Pick<SimStep, "kind" | "act"> & Partial<SimStep
     ...facts,
   };
 }
+
+describe("the events of one commit", () => {
+  const list = step("list", { ...WORK, fan: { ...LIST, parallelMax: 3 } });
+  const steps = [list, step("other", WORK)];
+
+  test("are all applied before a failed list stops its open children", () => {
+    const events = [
+      { job: "list.0", end: "fail" },
+      { job: "other", end: "ok" },
+    ] as const;
+    const { steps: states, end } = applyEvents({ steps }, startRef({ steps }), events);
+    expect(Object.fromEntries(states)).toEqual({ list: "FAILED", other: "SUCCEEDED" });
+    expect(end).toBe("FAILED");
+  });
+
+  test("free a place in another list before a timeout ends the run", () => {
+    const late = step("late", { ...WORK, fan: { ...LIST, parallelMax: 3 } });
+    const tolerant = step("list", { ...WORK, fan: { ...LIST, isFailFast: false } });
+    const workflow = { steps: [tolerant, late] };
+    const events = [{ expire: "late" }, { job: "list.0", end: "fail" }] as const;
+    const { steps: states, children } = applyEvents(workflow, startRef(workflow), events);
+    expect(Object.fromEntries(states)).toEqual({ list: "CANCELLED", late: "TIMEOUT" });
+    expect(children.get("list")).toEqual(["fail", "stopped", "stopped"]);
+  });
+});

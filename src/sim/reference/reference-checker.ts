@@ -6,15 +6,14 @@ import type { Violations } from "../checks/violations.ts";
 import type { RunPlan, SimWorkflow } from "../workload/run-plan.ts";
 import { hasKeptApprovals, rerunRef, stepsAfter } from "./rerun-reference.ts";
 import {
-  applyEnds,
-  endRef,
-  expireRef,
+  applyEvents,
   fingerprint,
   openJobsOf,
   pauseRef,
   type RefChild,
   type RefCommit,
   type RefEnd,
+  type RefEvent,
   type RefState,
   refJob,
   runStateOf,
@@ -202,19 +201,22 @@ function inAnyOrder(
   const denied = ended.filter(({ isNew }) => isNew);
   const paused = pausedIn(before, after);
   const pause: Action = (from) => (paused === null ? from : pauseRef(workflow, from, paused, commit));
-  const actions = [expiryOf(workflow, after, commit), endOf(workflow, after, commit)].filter((one) => one !== null);
+  const apply = (from: RefState, events: readonly RefEvent[]) => applyEvents(workflow, from, events, commit);
+  const actions = [expiriesIn(after), endIn(after)].filter((events) => events.length > 0);
   const deny: Action = (from) => applyDenied(workflow, from, denied, commit);
   const results: RefState[] = [];
   const visit = (from: RefState, at: number, next: number, isEarly: boolean): void => {
     const settled: Action = (to) => (isEarly ? deny(to) : to);
     const action = actions[next];
     if (action === undefined) {
-      results.push(deny(applyEnds(workflow, from, ends.slice(at), commit)));
+      results.push(deny(apply(from, ends.slice(at))));
       return;
     }
     for (let to = at; to <= ends.length; to += 1) {
-      const applied = to === at ? from : settled(applyEnds(workflow, from, ends.slice(at, to), commit));
-      visit(settled(action(applied)), to, next + 1, isEarly);
+      const applied = to === at ? from : settled(apply(from, ends.slice(at, to)));
+      visit(settled(apply(applied, action)), to, next + 1, isEarly);
+      // The later events are applied before the children that the action stops.
+      if (next === actions.length - 1) results.push(deny(apply(applied, [...action, ...ends.slice(to)])));
     }
   };
   for (const isEarly of actions.length > 0 && denied.length > 0 ? [false, true] : [false]) {
@@ -228,18 +230,17 @@ function inAnyOrder(
 type Action = (state: RefState) => RefState;
 
 /** Timeouts of lists and `parallel` steps. The model has no times, so they are inputs. */
-function expiryOf(workflow: SimWorkflow, { steps }: Run, commit: RefCommit): Action | null {
+function expiriesIn({ steps }: Run): readonly RefEvent[] {
   const late = Object.keys(steps).filter((id) => {
     const { state, fan, dueMs = fan?.dueMs } = steps[id] ?? {};
     return dueMs !== undefined && (state === "TIMEOUT" || fan?.endsAs === "TIMEOUT");
   });
-  if (late.length === 0) return null;
-  return (state) => late.reduce((from, id) => expireRef(workflow, from, id, commit), state);
+  return late.map((id) => ({ expire: id }));
 }
 
-function endOf(workflow: SimWorkflow, after: Run, commit: RefCommit): Action | null {
-  const end = after.endsAs?.state ?? after.state;
-  return end === "CANCELLED" || end === "TIMEOUT" ? (state) => endRef(workflow, state, end, commit) : null;
+function endIn({ endsAs, state }: Run): readonly RefEvent[] {
+  const end = endsAs?.state ?? state;
+  return end === "CANCELLED" || end === "TIMEOUT" ? [{ stop: end }] : [];
 }
 
 /** Whether the last request of this commit pauses or resumes the run; null: neither. */
@@ -282,7 +283,7 @@ function applyDenied(workflow: SimWorkflow, state: RefState, denied: readonly En
     const open = new Set(openJobsOf(next, workflow));
     const now = left.filter(({ job }) => open.has(job));
     if (now.length === 0) break;
-    next = applyEnds(workflow, next, now, commit);
+    next = applyEvents(workflow, next, now, commit);
     left = left.filter((one) => !now.includes(one));
   }
   return next;

@@ -85,17 +85,29 @@ export function startRef(
   return new Transition(workflow, state, commit).settle();
 }
 
-/** Applies jobs that end in one commit, in their order, then the rules. */
-export function applyEnds(
+/** `expire`: the timeout of a list or a `parallel` step; `stop`: the end of the run. */
+export type RefEvent =
+  | { readonly job: string; readonly end: RefEnd }
+  | { readonly expire: string }
+  | { readonly stop: "CANCELLED" | "TIMEOUT" };
+
+/**
+ * Applies the events of one commit in their order, then the rules. Children that must stop are stopped after the last
+ * event: until then their list is not settled, and cannot end the run.
+ */
+export function applyEvents(
   workflow: RefWorkflow,
   state: RefState,
-  ends: readonly { readonly job: string; readonly end: RefEnd }[],
+  events: readonly RefEvent[],
   commit: RefCommit = UNBOUNDED,
 ): RefState {
-  const isStopped = (job: string): boolean => commit.isStopped(job) && ends.every((other) => other.job !== job);
-  const next = new Transition(workflow, state, { ...commit, isStopped });
-  for (const { job, end } of ends) next.endJob(job, end);
-  return next.settle();
+  const next = new Transition(workflow, state, { ...commit, isStopped: () => false });
+  for (const event of events) {
+    if ("job" in event) next.endJob(event.job, event.end);
+    else if ("expire" in event) next.expire(event.expire);
+    else next.stop(event.stop);
+  }
+  return new Transition(workflow, next, commit).settle();
 }
 
 export function pauseRef(
@@ -105,31 +117,6 @@ export function pauseRef(
   commit: RefCommit = UNBOUNDED,
 ): RefState {
   return state.end === null ? new Transition(workflow, { ...state, isPaused }, commit).settle() : state;
-}
-
-export function endRef(
-  workflow: RefWorkflow,
-  state: RefState,
-  end: "CANCELLED" | "TIMEOUT",
-  commit: RefCommit = UNBOUNDED,
-): RefState {
-  if (state.end !== null) return state;
-  const next = new Transition(workflow, state, commit);
-  next.stop(end);
-  return next.settle();
-}
-
-/** The timeout of a list or a `parallel` step. */
-export function expireRef(
-  workflow: RefWorkflow,
-  state: RefState,
-  stepId: string,
-  commit: RefCommit = UNBOUNDED,
-): RefState {
-  if (state.end !== null || state.ending.has(stepId) || state.steps.get(stepId) !== "RUNNING") return state;
-  const next = new Transition(workflow, state, commit);
-  next.expire(stepId);
-  return next.settle();
 }
 
 /** The state of the run; ENDING while children of its lists are stopped. */
@@ -192,6 +179,7 @@ class Transition implements RefState {
   }
 
   expire(stepId: string): void {
+    if (this.end !== null || this.ending.has(stepId) || this.steps.get(stepId) !== "RUNNING") return;
     this.#endStep(stepId, "TIMEOUT");
     const { branches = [] } = this.#workflow.steps.find(({ id }) => id === stepId) ?? {};
     for (const branch of branches) this.#cancel(branch);

@@ -99,6 +99,11 @@ const TOPICS = ["work.alpha", "work.beta", "work.beta", "lonely.gamma", APPROVAL
 const ORGS = ["default", "acme", "birch", "cedar"] as const;
 const NOISY_ORG = "default";
 
+/** Longer than the job deadline, and much shorter than a week, because idle processes cost events, too. */
+const SHORT_RETENTION = { jobsMs: 30 * 3_600_000, runsMs: 20 * 3_600_000, idempotencyMs: 24 * 3_600_000 };
+/** Longer than the clock steps add up to: a clock that steps past the retention time removes finished records at once. */
+const LONG_RETENTION = { jobsMs: 1_500 * 3_600_000, runsMs: 1_000 * 3_600_000, idempotencyMs: 1_200 * 3_600_000 };
+
 /** The policies in publication order; the last one has no throttle. */
 export const POLICIES: readonly PolicyDocument[] = [1, 2, 3, 4].map((edition) => ({
   version: `simulated ${edition}`,
@@ -112,6 +117,7 @@ export const POLICIES: readonly PolicyDocument[] = [1, 2, 3, 4].map((edition) =>
 
 export function drawPlan(random: SeededRandom, jobs: number, profile: FaultProfile): Plan {
   const faults = drawFaults(profile, random.fork("faults"));
+  const hasClockSteps = faults.process.clockStepEveryMs !== null;
   const plainMs = 40_000 + 200 * jobs;
   const rollouts = drawRollouts(random.fork("rollout plan"), plainMs);
   // A rollback must have a minute to reach every process.
@@ -140,11 +146,11 @@ export function drawPlan(random: SeededRandom, jobs: number, profile: FaultProfi
   return {
     settings: withQuota(
       random.fork("quota"),
-      withStoredPayloads(random.fork("payloads"), drawSettings(random.fork("settings"), profile)),
+      withStoredPayloads(random.fork("payloads"), drawSettings(random.fork("settings"), profile, hasClockSteps)),
     ),
     faults,
     safetyMs,
-    checksRetention: random.chance(0.2),
+    checksRetention: random.chance(0.2) && !hasClockSteps,
     controls,
     workers,
     orders: drawOrders(random.fork("orders"), jobs - runs, safetyMs),
@@ -185,7 +191,7 @@ export function drawLease(random: SeededRandom, withinMs: number): LeasePlan {
 }
 
 /** The shipped defaults with limits and timeouts small enough to be reached. */
-function drawSettings(random: SeededRandom, profile: FaultProfile): Settings {
+function drawSettings(random: SeededRandom, profile: FaultProfile, hasClockSteps: boolean): Settings {
   const configured = configure({});
   if (configured.kind === "bad") throw new Error(`the default settings are invalid: ${configured.problems.join("; ")}`);
   const { settings } = configured.config;
@@ -208,8 +214,7 @@ function drawSettings(random: SeededRandom, profile: FaultProfile): Settings {
       coalesce: random.chance(0.75),
     },
     run: { deadlineMs: Math.round(random.logarithmic(60_000, 240_000)) },
-    // Longer than the job deadline, and much shorter than a week, because idle processes cost events, too.
-    retention: { jobsMs: 30 * 3_600_000, runsMs: 20 * 3_600_000, idempotencyMs: 24 * 3_600_000 },
+    retention: hasClockSteps ? LONG_RETENTION : SHORT_RETENTION,
     approval: { expiresMs: Math.round(random.logarithmic(5_000, 40_000)) },
     safety: {
       ...settings.safety,

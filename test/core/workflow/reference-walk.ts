@@ -5,9 +5,7 @@ import type { Advance, advance, RunEvent } from "../../../src/core/workflow/run/
 import { openRun, type RunRequest } from "../../../src/core/workflow/run/open-run.ts";
 import { Values } from "../../../src/core/workflow/run/values.ts";
 import {
-  applyEnds,
-  endRef,
-  expireRef,
+  applyEvents,
   openJobsOf,
   pauseRef,
   type RefEnd,
@@ -76,7 +74,7 @@ class Walker {
     this.#together(life, state, open.toReversed());
     this.#whilePaused(life, state, open);
     const cancelled = this.#advance(life, [CANCEL]);
-    this.#compare(cancelled, endRef(workflow, state, "CANCELLED"), "begin; cancel");
+    this.#compare(cancelled, applyEvents(workflow, state, [{ stop: "CANCELLED" }]), "begin; cancel");
     this.#atLast(life, state, open);
   }
 
@@ -89,7 +87,11 @@ class Walker {
     this.#compare(soon, state, "begin; soon");
     if (soon.run.dueMs !== LATE_MS) this.problem ??= `${this.#case.name}: looked at again at ${soon.run.dueMs}`;
     const late = this.#advance(soon, [{ kind: "time" }], { ...MOMENT, nowMs: LATE_MS });
-    const after = ids.reduce((from, id) => expireRef(workflow, from, id), state);
+    const after = applyEvents(
+      workflow,
+      state,
+      ids.map((id) => ({ expire: id })),
+    );
     if (this.#compare(late, after, "begin; late")) this.#first(late, after, "begin; late");
   }
 
@@ -98,11 +100,15 @@ class Walker {
     const { workflow } = this.#case;
     const ends = jobs.map((job) => ({ job, end: this.#case.ends.get(job) ?? ("ok" as const) }));
     const events = ends.map(({ job, end }) => endOf(job, end));
-    const after = applyEnds(workflow, state, ends);
+    const after = applyEvents(workflow, state, ends);
     const way = `begin; ${jobs.join("+")}`;
-    this.#compare(this.#advance(life, [...events, CANCEL]), endRef(workflow, after, "CANCELLED"), `${way}+cancel`);
+    this.#compare(
+      this.#advance(life, [...events, CANCEL]),
+      applyEvents(workflow, after, [{ stop: "CANCELLED" }]),
+      `${way}+cancel`,
+    );
     const late = this.#advance(life, [...events, { kind: "time" }], { ...MOMENT, nowMs: life.run.deadlineMs });
-    this.#compare(late, endRef(workflow, after, "TIMEOUT"), `${way}+deadline`);
+    this.#compare(late, applyEvents(workflow, after, [{ stop: "TIMEOUT" }]), `${way}+deadline`);
   }
 
   #inEveryOrder(life: Life, state: RefState, path: string): void {
@@ -111,7 +117,7 @@ class Walker {
       if (this.problem !== null || this.moments > MOMENTS_MAX) return;
       const end = ends.get(job) ?? "ok";
       const next = this.#advance(life, [endOf(job, end)]);
-      const after = applyEnds(workflow, state, [{ job, end }]);
+      const after = applyEvents(workflow, state, [{ job, end }]);
       const way = `${path}; ${job} ${end}`;
       if (this.#compare(next, after, way)) this.#inEveryOrder(next, after, way);
     }
@@ -124,7 +130,7 @@ class Walker {
       life,
       ends.map(({ job, end }) => endOf(job, end)),
     );
-    const after = applyEnds(workflow, state, ends);
+    const after = applyEvents(workflow, state, ends);
     const way = `begin; ${jobs.join("+")}`;
     if (this.#compare(next, after, way)) this.#first(next, after, way);
   }
@@ -137,7 +143,7 @@ class Walker {
     for (const job of jobs) {
       const end = ends.get(job) ?? "ok";
       paused = this.#advance(paused, [endOf(job, end)]);
-      after = applyEnds(workflow, after, [{ job, end }]);
+      after = applyEvents(workflow, after, [{ job, end }]);
       way = `${way}; ${job} ${end}`;
       this.#compare(paused, after, way);
       if (this.problem !== null) return;
@@ -155,7 +161,7 @@ class Walker {
     const end = ends.get(job) ?? "ok";
     const way = `${path}; ${job} ${end}`;
     const next = this.#advance(life, [endOf(job, end)]);
-    const after = applyEnds(workflow, state, [{ job, end }]);
+    const after = applyEvents(workflow, state, [{ job, end }]);
     if (this.#compare(next, after, way)) this.#first(next, after, way);
   }
 
