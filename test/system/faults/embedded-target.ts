@@ -43,7 +43,7 @@ export async function embeddedTarget(program: Program): Promise<Target> {
     async bit_flip(random, load, history) {
       await load.pause();
       await service.end("SIGKILL");
-      const copy = join(disk.dir, "copy");
+      const copy = join(disk.dir, "..", "copy");
       cpSync(data, copy, { recursive: true });
       const flipped = flipBit(data, random);
       const refusal = await service.start().then(
