@@ -15,15 +15,9 @@ export async function ensureInstalled() {
   if (isInstalled()) return;
   log("installing packages …");
   const flags = ["--ignore-scripts", "--include=dev", "--no-audit", "--no-fund", "--loglevel=error"];
-  const clean = await run("npm", ["ci", ...flags], { show: false });
-  if (clean.code === 0) return;
-  // The lock file may lack the optional packages of this platform: `npm ci` rejects it, `npm install` does not.
-  // `--no-save` keeps the lock file unchanged.
-  const plain = await run("npm", ["install", "--no-save", ...flags], { show: false });
-  if (plain.code === 0) return;
-  throw new Error(
-    `package installation failed; run \`npm install\` for details. Output of npm:\n${plain.output.trim()}`,
-  );
+  const { code, output } = await run("npm", ["ci", ...flags], { show: false });
+  if (code === 0) return;
+  throw new Error(`package installation failed; run \`npm ci\` for details. Output of npm:\n${output.trim()}`);
 }
 
 export function checkNode(version) {
