@@ -3,32 +3,27 @@
 // 1. Files are replaced atomically, shared chunks before the entry points that import them, so that concurrent `cordum`
 //    commands in a fresh checkout never load a partial build.
 // 2. Code shared by entry points is in one chunk, so that classes keep their identity.
-// 3. The stamp is computed before the build; edits during the build trigger the next one.
+// 3. With `--declarations` the type declarations are written too: `npm pack` needs them, a checkout does not.
+// 4. The stamp is computed before the build; edits during the build trigger the next one.
 
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { pathToFileURL } from "node:url";
+import { writeDeclarations } from "./declarations.mjs";
+import { entryPointsIn } from "./entry-points.mjs";
 import { ensureInstalled } from "./install.mjs";
 import { log, root, runAsMain } from "./run.mjs";
 
-const ENTRY_POINTS = {
-  main: "src/main.ts",
-  index: "src/index.ts",
-  worker: "src/worlds/worker-sdk.ts",
-  sim: "src/sim/simulate.ts",
-  "evaluation-thread": "src/adapters/node/evaluation-thread.ts",
-};
 const dist = join(root, "dist");
 const stamp = join(dist, ".built");
+const BUILT_BY = ["package.json", "scripts/build.mjs", "scripts/entry-points.mjs"];
 
 /** Returns true if it built. Throws the compiler output on errors. */
 export async function build({ quiet = false } = {}) {
   const state = sourceState();
   if (existsSync(stamp) && readFileSync(stamp, "utf8") === state) return false;
-  const entryPoints = Object.fromEntries(
-    Object.entries(ENTRY_POINTS).filter(([, file]) => existsSync(join(root, file))),
-  );
+  const entryPoints = Object.fromEntries(entryPointsIn(root).map(({ name, source }) => [name, source]));
   if (Object.keys(entryPoints).length === 0) {
     throw new Error("no entry points found; check that the checkout is complete with `git status`");
   }
@@ -81,7 +76,7 @@ function sourceState() {
     .filter((entry) => entry.isFile())
     .map((entry) => join(entry.parentPath, entry.name));
   const hash = createHash("sha256");
-  for (const file of [...files, join(root, "package.json"), join(root, "scripts", "build.mjs")].sort()) {
+  for (const file of [...files, ...BUILT_BY.map((file) => join(root, file))].sort()) {
     const { size, mtimeMs } = statSync(file);
     hash.update(`${file} ${size} ${mtimeMs}\n`);
   }
@@ -98,5 +93,8 @@ if (import.meta.url === pathToFileURL(process.argv[1] ?? "").href) {
   await runAsMain(async () => {
     await ensureInstalled();
     if (!(await build())) log("dist/ is up to date");
+    if (!process.argv.includes("--declarations")) return;
+    const exported = entryPointsIn(root).filter(({ specifier }) => specifier !== undefined);
+    await writeDeclarations(exported.map(({ source }) => source));
   });
 }
