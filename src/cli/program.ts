@@ -14,6 +14,7 @@ import { addConfig } from "./commands/config.ts";
 import { addDlq } from "./commands/dlq.ts";
 import { addDoctor } from "./commands/doctor.ts";
 import { addFailOpen } from "./commands/fail-open.ts";
+import { addInit } from "./commands/init.ts";
 import { addJob } from "./commands/job.ts";
 import { addKey } from "./commands/key.ts";
 import { addKill } from "./commands/kill.ts";
@@ -59,6 +60,7 @@ export function buildProgram(context: CommandContext): Command {
     .enablePositionalOptions()
     .exitOverride()
     .configureOutput({ writeOut: (text) => io.out(text), writeErr: (text) => io.err(text), outputError: () => {} });
+  addInit(program, context);
   addUp(program, context);
   addStatus(program, context);
   addDoctor(program, context);

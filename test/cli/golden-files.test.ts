@@ -52,7 +52,7 @@ test("policies", async () => {
   await expect(transcript.text).toMatchFileSnapshot(golden("policy"));
 });
 
-test("settings and backups", async () => {
+test("settings, backups and new projects", async () => {
   const config = file("cordum.yaml", "http: {port: 9999}\n");
   await transcript.both(["config", "explain", "http.port", "--config", config]);
   await transcript.both(["config", "explain", "http.prt"]);
@@ -61,6 +61,8 @@ test("settings and backups", async () => {
   await transcript.run(["backup", join(dir, "copy")], cluster);
   await transcript.both(["repair", join(dir, "none")]);
   await transcript.run(["completion", "tcsh", "--json"]);
+  await transcript.run(["init", join(dir, "agents"), "--json"]);
+  await transcript.both(["init", join(dir, "agents")]);
   await expect(transcript.text).toMatchFileSnapshot(golden("files"));
 });
 

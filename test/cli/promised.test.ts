@@ -20,7 +20,7 @@ lab lock-busy|admission|safety-outage|occ --seed --seeds --live --json --out
 lab rollout --trials --seed --seeds --json --out
 lab replay --last --from --policy --json --out; trace export
 sim --seed --seeds --runs --faults --mutant
-audit list|verify|checkpoint; completion
+audit list|verify|checkpoint; completion; init
 `;
 
 const places = placesIn(buildProgram(newContext(ioFor({}).io, "1.2.3", () => {})));

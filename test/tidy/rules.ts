@@ -1,15 +1,14 @@
 // Rules on single files, each a function from sources to violations.
 
+import { fileURLToPath } from "node:url";
+import { entryPointsIn } from "../../scripts/entry-points.mjs";
 import { globalUses } from "./globals.ts";
 import { areaOf } from "./layers.ts";
 import { isNode, lineOf, type Node, type Source, targetOf, type Violation, visit } from "./source.ts";
 
 const FILE_LINES_MAX = 400;
 const FUNCTION_LINES_MAX = 60;
-const ENTRY_POINTS = [
-  ...["src/main.ts", "src/index.ts", "src/worlds/worker-sdk.ts", "src/sim/simulate.ts"],
-  "src/adapters/node/evaluation-thread.ts",
-];
+const ENTRY_POINTS = entryPointsIn(fileURLToPath(new URL("../..", import.meta.url))).map(({ source }) => source);
 const EMPTY_NAMES = new Set(["util", "utils", "helper", "helpers", "common", "misc"]);
 
 /** Areas that access the real environment; all others receive time, randomness and settings as arguments. */
