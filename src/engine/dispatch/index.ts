@@ -4,7 +4,7 @@ export { backlogTopics, drainAllBacklogs, drainBacklog, sendJob } from "./backlo
 export { cancelOwnJob, isOwnCancel, loadTenantJob, notifyWorkers } from "./cancel-job.ts";
 export { capacityGuards, failOpenGuard, jobLimitOf } from "./capacity-guards.ts";
 export { recordLoss, recordSuccess, windowOf } from "./dispatch-window.ts";
-export { completeLeased, extendLease, failLeased, type JobLeaseOutcome } from "./job-lease.ts";
+export { completeLeased, extendLease, failLeased, type JobLeaseOutcome, releaseLease } from "./job-lease.ts";
 export { LEASE_WAIT_MS_MAX, leaseJobs, releaseJob } from "./lease-jobs.ts";
 export { LongPollWaiters } from "./long-poll-waiters.ts";
 export { placeJob } from "./place-job.ts";

@@ -1,4 +1,4 @@
-import { applyResult, recordProgress } from "../../core/jobs/attempt.ts";
+import { applyResult, recordProgress, requeueJob } from "../../core/jobs/attempt.ts";
 import { JOBS, type Job, type Payload } from "../../core/model/job.ts";
 import type { ResultDetails } from "../../core/model/job-details.ts";
 import { put, type Versioned } from "../../ports/store.ts";
@@ -93,6 +93,21 @@ export function failLeased(
     const status = report.isRetryable ? "failed_retryable" : "failed_fatal";
     const retry = report.retryAfterMs === null ? {} : { retryAfterMs: report.retryAfterMs };
     return end(engine, found.job, { ...report.details, status, error, ...retry }, null);
+  });
+}
+
+/** Returns a job that the worker has not worked on to the backlog; it uses no attempt. */
+export function releaseLease(
+  engine: Needs<"world" | "settings" | "commit">,
+  holder: JobLease,
+): Promise<JobLeaseOutcome> {
+  return retryOnConflict(`job \`${holder.jobId}\``, async () => {
+    const found = await findLeased(engine, holder);
+    if (found.kind === "over") return lost(found.job);
+    if (found.kind !== "found") return found;
+    const next = requeueJob(found.job.value, decisionContext(engine, found.job.value));
+    const committed = await engine.commit({ org: next.org, puts: [put(JOBS, next.id, found.job, next)] });
+    return committed.kind === "committed" ? { kind: "held", job: next } : "stale";
   });
 }
 

@@ -14,6 +14,7 @@ import {
   LEASE_WAIT_MS_MAX,
   leaseJobs,
   releaseJob,
+  releaseLease,
 } from "../../engine/dispatch/index.ts";
 import { readInput } from "../../engine/payloads.ts";
 import { constraintsOnWire } from "../../protocol/constraints.ts";
@@ -75,6 +76,7 @@ const EXTEND_BODY = Type.Object({
     }),
   ),
 });
+const RELEASE_BODY = Type.Object({ lease_id: LEASE_ID });
 const PROGRESS_BODY = Type.Object({
   lease_id: LEASE_ID,
   percent: Type.Optional(Type.Number({ minimum: 0, maximum: 100 })),
@@ -148,6 +150,15 @@ export const WORKER_ROUTES: readonly Route[] = [
       const progress = { extendMs: null, percent: percent ?? null, message: message ?? null };
       return leaseResponse(request, await extendLease(engine, holderOf(request), progress));
     },
+  },
+  {
+    method: "POST",
+    path: "/api/v1/worker/jobs/:id/release",
+    summary: "Return a leased job that was not worked on; it uses no attempt",
+    access: "work",
+    body: RELEASE_BODY,
+    response: STATE_CHANGE,
+    handle: async ({ engine }, request) => leaseResponse(request, await releaseLease(engine, holderOf(request))),
   },
   {
     method: "POST",
