@@ -9,6 +9,7 @@ import type { ErrorCode } from "../core/model/errors.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { DutyStatus } from "../engine/maintenance/index.ts";
 import type { KeyAuthenticator } from "./auth/access.ts";
+import type { Approvers } from "./auth/approvers.ts";
 import type { DecisionWaiter } from "./routes/submit.ts";
 
 export interface Route {
@@ -64,6 +65,7 @@ export interface Gateway {
   readonly info: ServerInfo;
   readonly startedMs: number;
   readonly auth: KeyAuthenticator;
+  readonly approvers: Approvers;
   readonly decisions: DecisionWaiter;
   /** Signs audit checkpoints; null without a key. */
   readonly signer: CheckpointSigner | null;

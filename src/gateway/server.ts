@@ -15,6 +15,7 @@ import { isLoopback } from "../core/model/loopback.ts";
 import { nearestName } from "../core/model/suggestion.ts";
 import type { Random } from "../ports/random.ts";
 import { KeyAuthenticator } from "./auth/access.ts";
+import { Approvers } from "./auth/approvers.ts";
 import { documentRoute } from "./openapi.ts";
 import { PROBLEM_CONTENT_TYPE, Problem, problemResponse, toProblem } from "./problem.ts";
 import { RequestPipeline } from "./request-pipeline.ts";
@@ -87,7 +88,7 @@ export interface GatewayLimits {
   readonly shutdownGraceMs: number;
 }
 
-type OwnParts = "isDraining" | "isClosing" | "startedMs" | "auth" | "decisions" | "signer";
+type OwnParts = "isDraining" | "isClosing" | "startedMs" | "auth" | "approvers" | "decisions" | "signer";
 export type GatewayParts = Omit<Gateway, OwnParts> &
   Partial<Pick<Gateway, "signer">> & {
     /** Accepted while no API key exists; null: nothing is. */
@@ -109,6 +110,7 @@ export function openGateway(
     signer: null,
     ...parts,
     auth,
+    approvers: new Approvers(engine),
     decisions,
     startedMs,
     isDraining: () => draining,

@@ -88,7 +88,7 @@ async function submitJob(
   const submitted = await client.post("/jobs", body, key);
   if (options.json) printJson(io, submitted);
   else io.out(`${submitted.job_id}\n`);
-  if (submitted.status === "approval_required") promptApproval(io, submitted.job_id, submitted.reason);
+  if (submitted.status === "approval_required") promptApproval(io, submitted.job_id, submitted);
   else if (io.isInteractive && !options.json) {
     io.err(`job submitted\nnext: ${io.command} job get ${submitted.job_id}\n`);
   }
@@ -170,7 +170,7 @@ async function submitAndWait(io: Io, client: Client, body: object, options: Subm
   // The idempotency key makes the submit safe to retry.
   const key = { "idempotency-key": options.key ?? randomUUID() };
   const submitted = await retryWhileUnavailable(io, untilMs, () => client.post("/jobs", body, key));
-  const job = await waitForEnd(io, client, String(submitted.job_id), untilMs);
+  const job = await waitForEnd(io, client, submitted, untilMs);
   if (options.json) printJson(io, job);
   else {
     const error = job.error ? `: ${printable(job.error.message)}` : "";
@@ -181,7 +181,8 @@ async function submitAndWait(io: Io, client: Client, body: object, options: Subm
   return exitCodeFor(job.state);
 }
 
-async function waitForEnd(io: Io, client: Client, jobId: string, untilMs: number): Promise<Json> {
+async function waitForEnd(io: Io, client: Client, submitted: Json, untilMs: number): Promise<Json> {
+  const jobId = String(submitted.job_id);
   const startedMs = io.nowMs();
   const progress = new ProgressLine(io);
   let isPrompted = false;
@@ -191,7 +192,8 @@ async function waitForEnd(io: Io, client: Client, jobId: string, untilMs: number
     const hasEnded = !Object.hasOwn(JOB_MOVES, job.state) || isFinal(job.state as JobState);
     if (hasEnded || (job.state === "APPROVAL_REQUIRED" && !isPrompted)) progress.clear();
     if (hasEnded) return job;
-    if (job.state === "APPROVAL_REQUIRED" && !isPrompted) promptApproval(io, jobId, job.safety?.reason);
+    if (job.state === "APPROVAL_REQUIRED" && !isPrompted)
+      promptApproval(io, jobId, { ...submitted, reason: job.safety?.reason });
     // A later approval prompts again.
     isPrompted = job.state === "APPROVAL_REQUIRED";
     if (io.nowMs() >= untilMs) {
@@ -208,9 +210,18 @@ async function waitForEnd(io: Io, client: Client, jobId: string, untilMs: number
 
 const POLL_MS_MAX = 500;
 
-function promptApproval(io: Io, jobId: string, reason: unknown): void {
+function promptApproval(io: Io, jobId: string, { reason, no_approver }: Json): void {
   const why = typeof reason === "string" ? `: ${printable(reason)}` : "";
-  io.err(`job ${jobId} awaits approval${why}\nnext: ${io.command} approval approve ${jobId}\n`);
+  io.err(`job ${jobId} awaits approval${why}\n`);
+  if (no_approver === undefined) {
+    io.err(`next: ${io.command} approval approve ${jobId}\n`);
+    return;
+  }
+  io.err("no API key can approve it: submitters cannot approve their own jobs; either\n");
+  for (const { what, command } of no_approver.ways) {
+    const next = command === null ? "" : `: ${command.replace(/^cordum\b/, io.command)}`;
+    io.err(`  - ${printable(`${what}${next}`)}\n`);
+  }
 }
 
 function exitCodeFor(state: string): ExitCode {

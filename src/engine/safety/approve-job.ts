@@ -174,8 +174,13 @@ function noteOf(engine: Needs<"audit">, job: Job, { by: who, person }: Approver,
       snapshot: approval?.snapshot ?? null,
       why: why ?? null,
       ...(person === undefined ? {} : { person }),
+      ...(isOwn(job, who, person) ? { by_submitter: true } : {}),
     },
   });
 }
+
+/** An approval of the own job, which the rule allows. */
+const isOwn = ({ submittedBy, caller }: Job, by: string, person: string | undefined): boolean =>
+  by === submittedBy || (person !== undefined && person === caller?.person);
 
 const AT_GATEWAY = { path: "gateway" } as const;

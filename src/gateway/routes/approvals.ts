@@ -7,6 +7,7 @@ import { auditPut } from "../../engine/audit/index.ts";
 import { loadTenantJob } from "../../engine/dispatch/index.ts";
 import { approve, reject } from "../../engine/safety/index.ts";
 import { inputKey } from "../../protocol/pointer.ts";
+import { approvalWays, describeWays } from "../auth/approvers.ts";
 import { Problem } from "../problem.ts";
 import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Principal, type Route } from "../route.ts";
 import {
@@ -138,7 +139,7 @@ async function approveJob(
         facts,
       );
     case "own_job":
-      throw new Problem("own_job", ownJobDetail(approver, jobId), facts);
+      throw new Problem("own_job", await ownJobDetail(engine, approver, org, jobId), facts);
     case "no_person": {
       const detail = `a person submitted job \`${jobId}\`, and this key names none; approve it with a key that has a \`person\``;
       throw new Problem("person_required", detail, facts);
@@ -173,9 +174,16 @@ async function rejectJob(
 
 const approverOf = ({ id, caller }: Principal): Approver => ({ by: id, person: caller.person });
 
-function ownJobDetail({ by, person }: Approver, jobId: string): string {
-  if (person === undefined) return `\`${by}\` submitted job \`${jobId}\`; approve it with another API key`;
-  return `\`${person}\` submitted job \`${jobId}\`; another person must approve it, with an API key of their own`;
+async function ownJobDetail(
+  engine: Gateway["engine"],
+  { by, person }: Approver,
+  org: string,
+  jobId: string,
+): Promise<string> {
+  const job = (await loadTenantJob(engine, { org, jobId }))?.value;
+  const ways = job === undefined ? "" : `; ${describeWays(approvalWays(job))}`;
+  if (person === undefined) return `\`${by}\` submitted job \`${jobId}\`; approve it with another API key${ways}`;
+  return `\`${person}\` submitted job \`${jobId}\`; another person must approve it, with an API key of their own${ways}`;
 }
 
 function notWaiting(jobId: string, state: string): Problem {

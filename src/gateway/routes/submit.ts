@@ -10,6 +10,7 @@ import { DETAIL_FIELDS, detailsFromJson, snakeCase } from "../../protocol/reques
 
 import { camelCase } from "../../protocol/schema.ts";
 import { namedTenant } from "../auth/access.ts";
+import { type Approvers, approvalWays, describeWays } from "../auth/approvers.ts";
 import { Problem } from "../problem.ts";
 import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Principal } from "../route.ts";
 import { remediationView } from "../views/job-views.ts";
@@ -17,7 +18,7 @@ import { remediationView } from "../views/job-views.ts";
 export type Fields = Readonly<Record<string, unknown>>;
 
 export async function submit(
-  { engine, decisions: verdicts }: Gateway,
+  { engine, approvers, decisions: verdicts }: Gateway,
   submission: Submission,
 ): Promise<GatewayResponse> {
   requirePool(engine, submission.topic);
@@ -40,7 +41,7 @@ export async function submit(
     case "DENIED":
       throw await denial(engine, admitted);
     case "APPROVAL_REQUIRED":
-      return ok({ ...response, ...(await approvalFacts(engine, jobId)) });
+      return ok({ ...response, ...(await approvalFacts(engine, approvers, jobId)) });
     default:
       return ok(response);
   }
@@ -164,14 +165,24 @@ function requirePool(engine: Engine, topic: string): void {
   );
 }
 
-async function approvalFacts(engine: Engine, jobId: string): Promise<Fields> {
+async function approvalFacts(engine: Engine, approvers: Approvers, jobId: string): Promise<Fields> {
   const job = (await engine.world.store.load<Job>(JOBS, jobId))?.value;
+  const isStuck = job?.approval?.bySubmitter === false && (await approvers.isMissing(job));
   return {
     status: "approval_required",
     reason: job?.safety?.reason ?? null,
     rule_id: job?.safety?.ruleId ?? null,
     expires_at: job?.approval ? new Date(job.approval.expiresMs).toISOString() : null,
+    submitter_can_approve: job?.approval?.bySubmitter ?? false,
+    ...(job !== undefined && isStuck ? { no_approver: noApproverView(job) } : {}),
   };
+}
+
+/** Nothing else would say that the job ends as TIMEOUT. */
+function noApproverView(job: Job): object {
+  const ways = approvalWays(job);
+  const detail = `no API key can approve this job: submitters cannot approve their own jobs; ${describeWays(ways)}`;
+  return { detail, ways };
 }
 
 async function denial(engine: Engine, { jobId, traceId }: Extract<Admitted, { traceId: string }>): Promise<Problem> {

@@ -2,6 +2,7 @@
 import { type TSchema, Type } from "typebox";
 import { LABELS_MAX, TEXT_LENGTH_MAX } from "../../core/jobs/submission.ts";
 import { JOB_STATES } from "../../core/model/job.ts";
+import { NO_APPROVER } from "../auth/approvers.ts";
 
 const text = (description: string) => Type.String({ minLength: 1, maxLength: TEXT_LENGTH_MAX, description });
 const names = (description: string) =>
@@ -145,6 +146,8 @@ export const SUBMIT_RESPONSE = Type.Object({
   reason: Type.Optional(orNull(Type.String())),
   rule_id: Type.Optional(orNull(Type.String())),
   expires_at: Type.Optional(orNull(Type.String())),
+  submitter_can_approve: Type.Optional(Type.Boolean({ description: "`by_submitter` of the rule." })),
+  no_approver: Type.Optional(NO_APPROVER),
 });
 
 const HISTORY_LINE = Type.Object({

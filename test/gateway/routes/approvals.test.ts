@@ -114,6 +114,59 @@ describe("approvals", () => {
     expect(job).toMatchObject({ submitted_by: sam.id, approval: { decided_by: alice.id } });
   });
 
+  test("submit says that no key can approve, why, and what to do, until one can", async () => {
+    gateway = await openWith(strict());
+    const byToken = await submit();
+    expect(byToken).toMatchObject({
+      submitter_can_approve: false,
+      no_approver: {
+        detail: expect.stringMatching(/submitters cannot approve their own jobs.*by_submitter: true.*`two-eyes`/),
+        ways: [{ command: expect.stringContaining("key create --tenant '*' --role admin") }, {}],
+      },
+    });
+    const refused = await gateway.call("POST", `${APPROVALS}/${byToken.job_id}/approve`);
+    expect(refused.json()).toMatchObject({ code: "own_job", detail: expect.stringContaining("by_submitter: true") });
+    await gateway.close();
+
+    gateway = await openWith(strict());
+    const sam = await gateway.keyOf("acme", "operator");
+    // Neither a key without the right nor an expired or foreign one helps.
+    await gateway.keyOf("acme", "submitter");
+    await gateway.keyOf("acme", "operator", 1);
+    await gateway.keyOf("other", "admin");
+    const alone = await submit({}, sam.key);
+    expect(alone.no_approver).toMatchObject({
+      ways: [{ command: "cordum key create --tenant acme --role operator --name NAME" }, {}],
+    });
+    expect(JSON.stringify(alone.no_approver)).not.toContain("other");
+  });
+
+  test.each([
+    ["acme", "a second key of the tenant"],
+    ["*", "a key of all tenants"],
+  ])("submit names no missing approver with a key of %s: %s", async (tenant) => {
+    gateway = await openWith(strict());
+    const sam = await gateway.keyOf("acme", "operator");
+    await gateway.keyOf(tenant, "admin");
+    expect(await submit({}, sam.key)).not.toHaveProperty("no_approver");
+  });
+
+  test("an approval of the own job that the rule allows is marked in the audit log", async () => {
+    gateway = await openTestGateway();
+    const submitted = await submit();
+    expect(submitted).toMatchObject({ submitter_can_approve: true });
+    expect(submitted).not.toHaveProperty("no_approver");
+    const approved = await gateway.call("POST", `${APPROVALS}/${submitted.job_id}/approve`);
+    expect(approved.statusCode).toBe(200);
+    for (;;) {
+      const { items } = (await gateway.call("GET", "/api/v1/audit")).json<{ items: Payload[] }>();
+      const entry = items.find(({ kind, what }) => kind === "approval" && what === "approved");
+      if (entry === undefined) continue;
+      expect(entry).toMatchObject({ who: "local", facts: { job: submitted.job_id, by_submitter: true } });
+      break;
+    }
+  });
+
   test("L34: a changed policy voids the approval, and the response has the new state", async () => {
     const policy = strict();
     gateway = await openWith(policy);
