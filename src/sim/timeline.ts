@@ -19,6 +19,8 @@ export class Timeline {
   #heap: Event[] = [];
   /** Cancelled events still in the heap. */
   #cancelled = 0;
+  /** Called after each drain. The next event waits for the promise, if there is one: code outside the simulation runs. */
+  gate: (() => Promise<void> | null) | null = null;
 
   /** Milliseconds since the start, with fractions. */
   get nowMs(): number {
@@ -66,12 +68,34 @@ export class Timeline {
     return promise;
   }
 
+  /** Runs events up to and including this time, or until `isDone` holds after an event; then the clock is not set. */
+  async runWhile(isDone: () => boolean, untilMs: number): Promise<void> {
+    let isEnded = false;
+    await this.#run(untilMs, () => {
+      isEnded = isDone();
+      return isEnded;
+    });
+    if (!isEnded) this.#nowMs = Math.max(this.#nowMs, untilMs);
+  }
+
+  /** Lets time pass without running events: all of them keep their distance. */
+  skip(ms: number): void {
+    if (!(ms > 0)) return;
+    this.#nowMs += ms;
+    for (const event of this.#heap) event.atMs += ms;
+  }
+
   #run(untilMs: number, isDone: () => boolean): Promise<void> {
     return new Promise((resolve, reject) => {
       let yieldAt = this.#events + YIELD_EVENTS;
       const again = (): void => process.nextTick(step);
       const step = (): void => {
         try {
+          const wait = this.gate?.() ?? null;
+          if (wait !== null) {
+            wait.then(step, reject);
+            return;
+          }
           if (isDone() || !this.#runToNextDrain(untilMs)) {
             resolve();
             return;
@@ -155,7 +179,7 @@ const INSTANT_EVENTS_MAX = 1_000_000;
 const SETTLED: Promise<void> = Promise.resolve();
 
 interface Event {
-  readonly atMs: number;
+  atMs: number;
   readonly order: number;
   readonly isQuiet: boolean;
   fn: (() => void) | null;

@@ -43,6 +43,7 @@ export const LAYERS: Readonly<Record<string, readonly string[]>> = {
   worlds: ["worlds", "adapters", "worker", ...INNER],
   sim: ["sim", "engine", "worker", ...INNER],
   gateway: ["gateway", "engine", ...INNER],
+  testing: ["testing", "sim", "gateway", "engine", "worker", ...INNER],
   client: ["client", "core/model"],
   lab: ["lab", "sim", "worlds", "adapters", "gateway", "engine", "worker", "client", ...INNER],
   cli: ["*"],
@@ -57,6 +58,7 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   "src/cli/": ["*"],
   "src/main.ts": ["*"],
   "src/gateway/server": ["*"],
+  "src/testing/": ["node:async_hooks", "node:fs", "node:path"],
   "src/gateway/": ["type fastify", "typebox"],
   "src/protocol/codec": ["*"],
   // Pure libraries: deterministic, without I/O.

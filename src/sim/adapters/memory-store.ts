@@ -132,6 +132,12 @@ export class MemoryStore {
     });
   }
 
+  /** The earliest due time of a record; null if none is due at any time. */
+  get nextDueMs(): number | null {
+    for (const { score } of this.#due) return score;
+    return null;
+  }
+
   counts(group: string, limit: number): ReadonlyMap<string, number> {
     const counters = this.#counters.get(group);
     if (counters === undefined || counters.size <= limit) return new Map(counters);
