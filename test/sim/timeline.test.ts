@@ -97,4 +97,54 @@ describe("timeline", () => {
     timeline.postQuiet(1, again);
     await expect(timeline.runUntil(2)).rejects.toThrow("for ever");
   });
+
+  it("waits for its gate before the next event", async () => {
+    const timeline = new Timeline();
+    const seen: string[] = [];
+    let open = (): void => {};
+    let isOpen = true;
+    timeline.gate = () => (isOpen ? null : new Promise((resolve) => (open = resolve)));
+    timeline.post(1, () => {
+      seen.push("first");
+      isOpen = false;
+      setImmediate(() => {
+        seen.push("real work");
+        isOpen = true;
+        open();
+      });
+    });
+    timeline.post(2, () => seen.push("second"));
+    await timeline.runUntil(5);
+    expect(seen).toEqual(["first", "real work", "second"]);
+  });
+
+  it("rejects with the error of its gate", async () => {
+    const timeline = new Timeline();
+    timeline.gate = () => Promise.reject(new Error("hung"));
+    await expect(timeline.runUntil(5)).rejects.toThrow("hung");
+  });
+
+  it("keeps the distance of events when time is skipped", async () => {
+    const timeline = new Timeline();
+    const seen: [string, number][] = [];
+    for (const [name, delay] of [
+      ["b", 20],
+      ["a", 10],
+    ] as const) {
+      timeline.after(delay, () => seen.push([name, timeline.nowMs]));
+    }
+    timeline.skip(1_000);
+    timeline.skip(-5);
+    timeline.after(15, () => seen.push(["new", timeline.nowMs]));
+    await timeline.runWhile(() => seen.length === 2, 5_000);
+    expect([seen, timeline.nowMs]).toEqual([
+      [
+        ["a", 1_010],
+        ["new", 1_015],
+      ],
+      1_015,
+    ]);
+    await timeline.runWhile(() => false, 5_000);
+    expect([seen.at(-1), timeline.nowMs]).toEqual([["b", 1_020], 5_000]);
+  });
 });
