@@ -1,4 +1,5 @@
 /** The OpenAPI document, generated from the route table that also drives routing and validation. */
+import { Type } from "typebox";
 import { ERRORS } from "../core/model/errors.ts";
 import { ok, type Route } from "./route.ts";
 
@@ -11,6 +12,9 @@ export function documentRoute(routes: readonly Route[], version: string): Route 
     path: "/api/v1/openapi.json",
     summary: "Get this OpenAPI document",
     access: "open",
+    response: Type.Record(Type.String(), Type.Unknown({ description: "See the OpenAPI specification, version 3.1." }), {
+      title: "OpenapiDocument",
+    }),
     handle: async () => ok(document),
   };
   const document = openapiDocument([...routes, route], version);
@@ -19,51 +23,127 @@ export function documentRoute(routes: readonly Route[], version: string): Route 
 
 export function openapiDocument(routes: readonly Route[], version: string): Document {
   const paths: Record<string, Record<string, unknown>> = {};
+  const components = new Components();
   for (const route of routes) {
     const path = route.path.replace(/:(\w+)/g, "{$1}");
-    paths[path] = { ...paths[path], [route.method.toLowerCase()]: operationOf(route) };
+    paths[path] = { ...paths[path], [route.method.toLowerCase()]: operationOf(route, components) };
   }
   return {
     openapi: "3.1.0",
     info: { title: "Cordum", version, summary: "A control plane for AI agents", license: { name: "Apache-2.0" } },
     servers: [{ url: "/", description: "The gateway that serves this document; by default http://127.0.0.1:8081" }],
     security: [{ key: [] }, { bearer: [] }],
+    tags: [...new Set(routes.map(tagOf))].map((name) => ({ name })),
     paths,
     components: {
       securitySchemes: {
         key: { type: "apiKey", in: "header", name: "X-API-Key" },
         bearer: { type: "http", scheme: "bearer" },
       },
-      schemas: { Problem: PROBLEM },
+      schemas: components.sorted(),
       responses: {
         Problem: {
           description: "An error, as an RFC 9457 problem document",
-          content: { [PROBLEM_TYPE]: { schema: { $ref: PROBLEM_REF } } },
+          content: { [PROBLEM_TYPE]: { schema: components.refTo(PROBLEM, "Problem") } },
         },
       },
     },
   };
 }
 
-function operationOf(route: Route): Document {
+function operationOf(route: Route, components: Components): Document {
   const isOpen = route.access === "open";
+  const id = operationId(route);
   return {
     summary: route.summary,
-    operationId: operationId(route),
+    operationId: id,
+    tags: [tagOf(route)],
     "x-access": route.access,
     ...(route.orAccess ? { "x-or-access": route.orAccess } : {}),
     ...(route.allTenants ? { "x-every-tenant": true } : {}),
     ...(route.longLived ? { "x-long": true } : {}),
     ...(isOpen ? { security: [] } : {}),
     parameters: [...pathParameters(route), ...queryParameters(route), ...(isOpen ? [] : [TENANT])],
-    ...(route.body ? { requestBody: { content: bodyOf(route.body, route.acceptsYaml) } } : {}),
+    ...(route.body
+      ? { requestBody: bodyOf(route.body, components.refTo(route.body, `${pascal(id)}Request`), route) }
+      : {}),
     responses: {
-      200: { description: "OK", ...(route.response ? { content: jsonOf(route.response) } : {}) },
+      200: { description: "OK", ...(route.response ? { content: contentOf(route, components, id) } : {}) },
       ...(route.emptyWhen ? { 204: { description: route.emptyWhen } } : {}),
       default: { $ref: "#/components/responses/Problem" },
     },
   };
 }
+
+/** The named schemas: those with a `title`, and bodies and responses without one, which are named after their operation. */
+class Components {
+  readonly #schemas = new Map<string, unknown>();
+
+  refTo(schema: object, fallbackName: string): unknown {
+    const hoisted = this.#hoist(plain(schema)) as { readonly $ref?: string; readonly type?: string };
+    const isPlain = hoisted.$ref !== undefined || hoisted.type === "string";
+    return isPlain ? hoisted : this.#add(fallbackName, hoisted);
+  }
+
+  sorted(): Document {
+    return Object.fromEntries([...this.#schemas].sort(([a], [b]) => (a < b ? -1 : 1)));
+  }
+
+  /** Replaces named schemas by references, inner ones first. */
+  #hoist(schema: unknown): unknown {
+    if (Array.isArray(schema)) return schema.map((part) => this.#hoist(part));
+    if (typeof schema !== "object" || schema === null) return schema;
+    const { title, $ref, ...rest } = schema as { readonly title?: unknown; readonly $ref?: unknown };
+    if (typeof $ref === "string") return { $ref: `${SCHEMAS}${$ref}` };
+    // A property can have the name `title`; then it is a schema.
+    const isNamed = typeof title === "string";
+    const parts = Object.entries(isNamed ? rest : schema).map(([key, part]) => [key, this.#hoist(part)] as const);
+    const hoisted = Object.fromEntries(parts);
+    return isNamed ? this.#add(title, hoisted) : hoisted;
+  }
+
+  #add(name: string, schema: unknown): unknown {
+    const known = this.#schemas.get(name);
+    if (known !== undefined && JSON.stringify(known) !== JSON.stringify(schema)) {
+      throw new Error(`two schemas are named \`${name}\`; give one of them another \`title\``);
+    }
+    this.#schemas.set(name, schema);
+    return { $ref: `${SCHEMAS}${name}` };
+  }
+}
+
+/** `get_jobs_id` → `GetJobsId`. */
+const pascal = (id: string): string => id.replace(/(?:^|_)(\w)/g, (_, letter: string) => letter.toUpperCase());
+
+/** From the path: `/api/v1/workflows/:id/runs` → `Runs`. */
+function tagOf({ path }: Route): string {
+  const segments = path.replace(/^\/api\/v1\//, "").split("/");
+  const [first = ""] = segments;
+  const noun = segments.includes("runs") ? "runs" : (TAGS[first] ?? first);
+  return `${noun.charAt(0).toUpperCase()}${noun.slice(1)}`;
+}
+
+const TAGS: Readonly<Record<string, string>> = {
+  "": "process",
+  contention: "locks",
+  dlq: "dead letters",
+  failopen: "fail-open",
+  health: "process",
+  healthz: "process",
+  keys: "API keys",
+  kill: "kill switch",
+  memory: "payloads",
+  metrics: "process",
+  "openapi.json": "process",
+  pools: "workers",
+  readyz: "process",
+  schemas: "workflows",
+  status: "process",
+  stream: "events",
+  topics: "workers",
+  worker: "worker API",
+  "workflow-runs": "runs",
+};
 
 /** `GET /api/v1/jobs/:id` → `get_jobs_id`. */
 function operationId({ method, path }: Route): string {
@@ -90,11 +170,16 @@ function queryParameters({ query }: Route): Document[] {
   }));
 }
 
-const bodyOf = (schema: object, takesYaml = false): Document => ({
-  ...jsonOf(schema),
-  ...(takesYaml ? { "application/yaml": { schema: { type: "string" } } } : {}),
-});
-const jsonOf = (schema: object): Document => ({ "application/json": { schema: plain(schema) } });
+/** The body can be omitted if no field of it is required. */
+function bodyOf(body: object, schema: unknown, { acceptsYaml }: Route): Document {
+  const { required = [] } = body as { readonly required?: readonly string[] };
+  const yaml = acceptsYaml ? { "application/yaml": { schema: { type: "string" } } } : {};
+  return { required: required.length > 0, content: { "application/json": { schema }, ...yaml } };
+}
+
+function contentOf({ response, produces = "application/json" }: Route, components: Components, id: string): Document {
+  return response === undefined ? {} : { [produces]: { schema: components.refTo(response, `${pascal(id)}Response`) } };
+}
 
 /** Strips the symbols that TypeBox adds to schemas. */
 const plain = (schema: object): unknown => JSON.parse(JSON.stringify(schema));
@@ -108,11 +193,12 @@ const TENANT = {
   schema: { type: "string", pattern: "^[A-Za-z0-9_-]{1,64}$" },
 };
 const PROBLEM_TYPE = "application/problem+json";
-const PROBLEM_REF = "#/components/schemas/Problem";
+const SCHEMAS = "#/components/schemas/";
 const PROBLEM = {
   type: "object",
   description:
     "RFC 9457 problem document with `error`, `code`, `status`, `retryable` and, for 429 and 503, `retry_after_ms`.",
+  additionalProperties: true,
   required: ["type", "title", "status", "detail", "error", "code", "retryable"],
   properties: {
     type: { type: "string" },

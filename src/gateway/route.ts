@@ -26,6 +26,8 @@ export interface Route {
   readonly acceptsYaml?: true;
   /** Schema of the 200 response. */
   readonly response?: TSchema;
+  /** Media type of the 200 response; JSON by default. */
+  readonly produces?: string;
   /** When the response is a 204 without a body. */
   readonly emptyWhen?: string;
   /** Error code of a failed validation; `invalid_request` by default. */

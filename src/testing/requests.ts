@@ -2,6 +2,7 @@ import { EVERY_ORG, type Role } from "../core/model/api-key.ts";
 import { ERRORS } from "../core/model/errors.ts";
 import type { Engine } from "../engine/engine.ts";
 import { KeyAuthenticator } from "../gateway/auth/access.ts";
+import { Approvers } from "../gateway/auth/approvers.ts";
 import { type Problem, toProblem } from "../gateway/problem.ts";
 import type { Gateway, GatewayRequest, GatewayResponse, Principal, Route } from "../gateway/route.ts";
 import { APPROVAL_ROUTES } from "../gateway/routes/approvals.ts";
@@ -132,6 +133,7 @@ function gatewayOn(engine: Engine): Gateway {
     info: { version: "test", profile: "default", mode: "embedded", durability, warnings: [] },
     startedMs: engine.world.clock.now(),
     auth: new KeyAuthenticator(engine, null),
+    approvers: new Approvers(engine),
     decisions: new DecisionWaiter(engine),
     signer: null,
     isDraining: () => false,

@@ -35,6 +35,14 @@ export interface SubmittedView {
   readonly reason?: string | null;
   readonly rule_id?: string | null;
   readonly expires_at?: string | null;
+  readonly submitter_can_approve?: boolean;
+  /** No API key can approve the job: why, and what to do. */
+  readonly no_approver?: NoApproverView;
+}
+
+export interface NoApproverView {
+  readonly detail: string;
+  readonly ways: readonly { readonly what: string; readonly command: string | null }[];
 }
 
 /** The decision of the policy about a job. */

@@ -11,11 +11,21 @@ interface Operation {
   readonly operationId: string;
   readonly summary: string;
   readonly "x-access": string;
+  readonly tags: readonly string[];
+  readonly requestBody?: Content;
+  readonly responses: { readonly 200: Content };
   readonly parameters: readonly { readonly name: string; readonly in: string }[];
 }
 
+interface Content {
+  readonly content?: Readonly<Record<string, { readonly schema: { readonly $ref?: string; readonly type?: string } }>>;
+}
+
 const all = [...ROUTES, documentRoute(ROUTES, VERSION)];
-const document = openapiDocument(all, VERSION) as { paths: Record<string, Record<string, Operation>> };
+const document = openapiDocument(all, VERSION) as {
+  paths: Record<string, Record<string, Operation>>;
+  components: { schemas: Record<string, unknown> };
+};
 
 /** Regenerate the document with `npx vitest run test/gateway/openapi.test.ts -u`. */
 test("docs/openapi.json is current", async () => {
@@ -42,3 +52,30 @@ test("has every route once, with access and summary", () => {
     }
   }
 });
+
+test("names every body and response, and describes every value of any type", () => {
+  const problems: string[] = [];
+  for (const [path, methods] of Object.entries(document.paths)) {
+    for (const [method, operation] of Object.entries(methods)) {
+      const { requestBody, responses, tags } = operation;
+      const contents = [...Object.values(requestBody?.content ?? {}), ...Object.values(responses[200].content ?? {})];
+      const isNamed = contents.length > 0 && contents.every(({ schema }) => schema.$ref ?? schema.type === "string");
+      if (!isNamed || tags.length !== 1) problems.push(`${method} ${path}`);
+    }
+  }
+  for (const [name, schema] of Object.entries(document.components.schemas)) untyped(schema, name, problems);
+  expect(problems).toEqual([]);
+});
+
+/** Collects the schemas that allow anything without a description. */
+function untyped(schema: unknown, at: string, found: string[]): void {
+  if (typeof schema !== "object" || schema === null || Array.isArray(schema)) return;
+  const { properties, patternProperties, items, anyOf, ...rest } = schema as Readonly<Record<string, object>>;
+  const isTyped = ["type", "enum", "const", "$ref", "description"].some((key) => key in rest) || anyOf !== undefined;
+  if (!isTyped) found.push(at);
+  for (const [name, inner] of Object.entries({ ...properties, ...patternProperties })) {
+    untyped(inner, `${at}.${name}`, found);
+  }
+  untyped(items, `${at}[]`, found);
+  for (const inner of Object.values(anyOf ?? {})) untyped(inner, at, found);
+}

@@ -29,6 +29,7 @@ import { put } from "../../src/ports/store.ts";
 import type { World } from "../../src/ports/world.ts";
 import { inlineEvaluator } from "../../src/sim/adapters/world.ts";
 import { openEmbedded } from "../../src/worlds/embedded.ts";
+import { checkResponses } from "./response-check.ts";
 
 export interface TestGateway {
   readonly app: FastifyInstance;
@@ -41,6 +42,7 @@ export interface TestGateway {
   readonly logged: readonly string[];
   /** Resolves once `count` jobs in total have reached a final state. */
   ended(count: number): Promise<void>;
+  /** Throws if a response did not match its schema. */
   close(): Promise<void>;
 }
 
@@ -107,6 +109,7 @@ export async function openTestGateway(options: TestGatewayOptions = {}): Promise
   const limits = { ...TEST_LIMITS, ratePerS: options.ratePerS ?? TEST_LIMITS.ratePerS, ...options.limits };
   const parts = { engine, sweeper, metrics: prom, info, signer, startupToken: STARTUP_TOKEN };
   const server = openGateway(parts, limits, options.routes);
+  const violations = checkResponses(server.app);
   if (!options.withoutToken) sendToken(server.app);
   return {
     app: server.app,
@@ -128,6 +131,7 @@ export async function openTestGateway(options: TestGatewayOptions = {}): Promise
       await control.stop();
       await close();
       rmSync(dir, { recursive: true, force: true });
+      if (violations.length > 0) throw new Error(`not as in docs/openapi.json: ${[...new Set(violations)].join("\n")}`);
     },
   };
 }

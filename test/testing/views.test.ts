@@ -23,6 +23,7 @@ import {
 
 type Fields<T> = Readonly<Record<keyof T & string, true>>;
 const fields = <T>(known: Fields<Required<T>>): readonly string[] => Object.keys(known).sort();
+const APPROVAL_FACTS = { submitter_can_approve: true, no_approver: true } as const;
 const propertiesOf = (schema: object): readonly string[] =>
   Object.keys((schema as { readonly properties: object }).properties).sort();
 
@@ -58,9 +59,9 @@ describe("views", () => {
     const line = { seq: true, at: true, event: true, step_id: true, index: true, job_id: true } as const;
     expect(fields<TimelineLine>({ ...line, who: true, why: true, cause: true })).toEqual(propertiesOf(TIMELINE_LINE));
     const submitted = { job_id: true, id: true, trace_id: true, state: true, replayed: true, status: true } as const;
-    expect(fields<SubmittedView>({ ...submitted, reason: true, rule_id: true, expires_at: true })).toEqual(
-      propertiesOf(SUBMIT_RESPONSE),
-    );
+    expect(
+      fields<SubmittedView>({ ...submitted, reason: true, rule_id: true, expires_at: true, ...APPROVAL_FACTS }),
+    ).toEqual(propertiesOf(SUBMIT_RESPONSE));
     const explanation = { job_id: true, state: true, wait: true, sentence: true, unblocks: true, facts: true } as const;
     expect(fields<ExplanationView>(explanation)).toEqual(propertiesOf(EXPLANATION));
     expect(fields<RunExplanationView>({ run_id: true, state: true, waits: true })).toEqual(

@@ -61,7 +61,7 @@ export const NO_APPROVER = Type.Object(
     detail: Type.String(),
     ways: Type.Array(Type.Object({ what: Type.String(), command: Type.Union([Type.String(), Type.Null()]) })),
   },
-  { description: "No API key can approve the job: why, and what to do. Absent if one can." },
+  { title: "NoApprover", description: "No API key can approve the job: why, and what to do. Absent if one can." },
 );
 
 /** How a job that its submitter cannot approve gets approved. */

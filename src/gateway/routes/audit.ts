@@ -21,18 +21,21 @@ const CHAIN = {
   system: Type.Optional(Type.Boolean({ description: "Read the system chain instead of the chain of the tenant." })),
 };
 
-const ENTRY = Type.Object({
-  index: Type.Integer(),
-  at: Type.String(),
-  kind: Type.String(),
-  who: Type.String(),
-  what: Type.String(),
-  facts: Type.Record(Type.String(), Type.Unknown()),
-  prev: Type.String({ description: "Hash of the previous entry." }),
-  hash: Type.String({
-    description: "SHA-256 of the entry without this field, as JSON with sorted keys and `at` in milliseconds.",
-  }),
-});
+const ENTRY = Type.Object(
+  {
+    index: Type.Integer(),
+    at: Type.String(),
+    kind: Type.String(),
+    who: Type.String(),
+    what: Type.String(),
+    facts: Type.Record(Type.String(), Type.Unknown({ description: "Any JSON value." })),
+    prev: Type.String({ description: "Hash of the previous entry." }),
+    hash: Type.String({
+      description: "SHA-256 of the entry without this field, as JSON with sorted keys and `at` in milliseconds.",
+    }),
+  },
+  { title: "AuditEntry" },
+);
 
 export const AUDIT_ROUTES: readonly Route[] = [
   {

@@ -7,26 +7,31 @@ import { pageOf, pageQuery, queryText, readCursor, readLimit, writeCursor } from
 
 const DURATION = Type.Union([Type.Number(), Type.Null()]);
 
-const RECORD = Type.Object({
-  version: Type.Integer({ description: "Version of the encoding." }),
-  process: Type.Integer({ description: "Hash of the process name." }),
-  from_ms: Type.Integer(),
-  to_ms: Type.Integer(),
-  level: Type.Integer({ description: "Locks are kept with probability 2^-level, each with all of its acquisitions." }),
-  dropped: Type.Integer({ description: "Acquisitions beyond the size of the record." }),
-  uncontended: Type.Integer({ description: "Acquisitions that met no other one." }),
-  lock_ms: DURATION,
-  return_ms: DURATION,
-  nak_timer_ms: Type.Number(),
-  settings: Type.Object({
-    lock_busy_policy: Type.String(),
-    engine_wait_ms: Type.Integer(),
-    coalesce: Type.Boolean(),
-  }),
-  acquisitions: Type.String({
-    description: "Acquisitions by hash of the lock, base64. Contains no tenant, run or job.",
-  }),
-});
+const RECORD = Type.Object(
+  {
+    version: Type.Integer({ description: "Version of the encoding." }),
+    process: Type.Integer({ description: "Hash of the process name." }),
+    from_ms: Type.Integer(),
+    to_ms: Type.Integer(),
+    level: Type.Integer({
+      description: "Locks are kept with probability 2^-level, each with all of its acquisitions.",
+    }),
+    dropped: Type.Integer({ description: "Acquisitions beyond the size of the record." }),
+    uncontended: Type.Integer({ description: "Acquisitions that met no other one." }),
+    lock_ms: DURATION,
+    return_ms: DURATION,
+    nak_timer_ms: Type.Number(),
+    settings: Type.Object({
+      lock_busy_policy: Type.String(),
+      engine_wait_ms: Type.Integer(),
+      coalesce: Type.Boolean(),
+    }),
+    acquisitions: Type.String({
+      description: "Acquisitions by hash of the lock, base64. Contains no tenant, run or job.",
+    }),
+  },
+  { title: "ContentionRecord" },
+);
 
 export const CONTENTION_ROUTES: readonly Route[] = [
   {

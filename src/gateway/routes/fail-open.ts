@@ -17,53 +17,62 @@ import { listPage, pageOf, pageQuery, queryText } from "../views/page.ts";
 const MINUTE_MS = 60_000;
 const TEXT_OR_NULL = Type.Union([Type.String(), Type.Null()]);
 
-const LEASE = Type.Object({
-  id: Type.String(),
-  scope: Type.String({ description: "A tenant, or `*` for all tenants." }),
-  state: Type.String({ description: "`in_force`, `not_in_force` (by the clock of this process) or `ended`." }),
-  reason: Type.String(),
-  approved_by: Type.String(),
-  opened_at: Type.String(),
-  ends_at: Type.String(),
-  ended_at: TEXT_OR_NULL,
-  ended_by: TEXT_OR_NULL,
-});
+const LEASE = Type.Object(
+  {
+    id: Type.String(),
+    scope: Type.String({ description: "A tenant, or `*` for all tenants." }),
+    state: Type.String({ description: "`in_force`, `not_in_force` (by the clock of this process) or `ended`." }),
+    reason: Type.String(),
+    approved_by: Type.String(),
+    opened_at: Type.String(),
+    ends_at: Type.String(),
+    ended_at: TEXT_OR_NULL,
+    ended_by: TEXT_OR_NULL,
+  },
+  { title: "FailOpenLease" },
+);
 
-const NEW_LEASE = Type.Object({
-  scope: Type.Optional(
-    Type.String({ description: "A tenant, or `*` for all tenants. Defaults to the tenant of the caller." }),
-  ),
-  reason: Type.String({ minLength: 1, maxLength: 500, description: "Recorded in the audit log." }),
-  minutes: Type.Optional(
-    Type.Integer({
-      minimum: 1,
-      maximum: FAIL_OPEN_MS.max / MINUTE_MS,
-      default: FAIL_OPEN_MS.default / MINUTE_MS,
-      description: "Duration; the lease then ends by itself.",
-    }),
-  ),
-});
+const NEW_LEASE = Type.Object(
+  {
+    scope: Type.Optional(
+      Type.String({ description: "A tenant, or `*` for all tenants. Defaults to the tenant of the caller." }),
+    ),
+    reason: Type.String({ minLength: 1, maxLength: 500, description: "Recorded in the audit log." }),
+    minutes: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: FAIL_OPEN_MS.max / MINUTE_MS,
+        default: FAIL_OPEN_MS.default / MINUTE_MS,
+        description: "Duration; the lease then ends by itself.",
+      }),
+    ),
+  },
+  { title: "OpenFailOpenRequest" },
+);
 
-const BYPASSED = Type.Object({
-  job_id: Type.String(),
-  topic: Type.String(),
-  state: Type.String(),
-  lease_id: Type.String(),
-  reason: Type.String(),
-  bypassed_at: Type.String(),
-  reviewed_by: TEXT_OR_NULL,
-  reviewed_at: TEXT_OR_NULL,
-  note: TEXT_OR_NULL,
-  verdict: Type.Union([
-    Type.Object({
-      decision: Type.String(),
-      rule_id: TEXT_OR_NULL,
-      reason: Type.String(),
-      snapshot: Type.String(),
-    }),
-    Type.Null(),
-  ]),
-});
+const BYPASSED = Type.Object(
+  {
+    job_id: Type.String(),
+    topic: Type.String(),
+    state: Type.String(),
+    lease_id: Type.String(),
+    reason: Type.String(),
+    bypassed_at: Type.String(),
+    reviewed_by: TEXT_OR_NULL,
+    reviewed_at: TEXT_OR_NULL,
+    note: TEXT_OR_NULL,
+    verdict: Type.Union([
+      Type.Object({
+        decision: Type.String(),
+        rule_id: TEXT_OR_NULL,
+        reason: Type.String(),
+        snapshot: Type.String(),
+      }),
+      Type.Null(),
+    ]),
+  },
+  { title: "BypassedJob" },
+);
 
 export const FAIL_OPEN_ROUTES: readonly Route[] = [
   {

@@ -45,6 +45,8 @@ export const HEALTH_ROUTES: readonly Route[] = [
     access: "read",
     allTenants: true,
     isHealth: true,
+    response: Type.String(),
+    produces: "text/plain",
     handle: getMetrics,
   },
 ];

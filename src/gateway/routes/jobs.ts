@@ -20,12 +20,12 @@ import {
   JOB_DETAIL,
   JOB_STATE_CHANGE,
   REMEDIATE_BODY,
-  SUBMIT_BODY,
   SUBMIT_RESPONSE,
 } from "../views/job-schemas.ts";
 import { decisionsView, explanationView, jobDetail, jobView, revealedFields } from "../views/job-views.ts";
 import { type Filter, listFiltered, listPage, pageOf, pageQuery, queryText } from "../views/page.ts";
 import { readValue } from "../views/payloads.ts";
+import { SUBMIT_BODY } from "../views/submission-schemas.ts";
 import { type Fields, idempotencyKey, readSubmission, submit, submitterFields, toSubmission } from "./submit.ts";
 
 const TIMES = "an ISO 8601 time such as `2030-01-31T12:00:00Z`, or a Unix time in s, ms or µs";

@@ -51,39 +51,44 @@ const KEY_FIELDS = {
   actor_type: Type.Union([Type.String(), Type.Null()]),
 };
 
-const NEW_KEY = Type.Object({
-  tenant: Type.Optional(
-    Type.String({
-      description: "The tenant of the key, or `*` for all tenants. Defaults to the tenant of the caller.",
-    }),
-  ),
-  role: Type.Enum([...ROLES], { description: "The permissions of the key." }),
-  name: Type.Optional(Type.String({ minLength: 1, maxLength: 100, description: "A label for people." })),
-  person: Type.Optional(
-    Type.String({
-      minLength: 1,
-      maxLength: 100,
-      description:
-        "The owner of the key, such as a mail address. A person cannot approve a job submitted with any key of theirs.",
-    }),
-  ),
-  actor_id: Type.Optional(
-    Type.String({
-      pattern: "^[A-Za-z0-9_.:@-]{1,256}$",
-      description: "Binds the key to an actor: submissions get this `actor_id`, and another one is refused.",
-    }),
-  ),
-  actor_type: Type.Optional(
-    Type.Enum(["human", "service"], { description: "Binds the key to an actor type, like `actor_id`." }),
-  ),
-  expires_in_ms: Type.Optional(
-    Type.Integer({
-      minimum: 1_000,
-      maximum: 10 * 365 * 86_400_000,
-      description: "Time to expiry; without it the key does not expire.",
-    }),
-  ),
-});
+const KEY = Type.Object(KEY_FIELDS, { title: "ApiKey" });
+
+const NEW_KEY = Type.Object(
+  {
+    tenant: Type.Optional(
+      Type.String({
+        description: "The tenant of the key, or `*` for all tenants. Defaults to the tenant of the caller.",
+      }),
+    ),
+    role: Type.Enum([...ROLES], { description: "The permissions of the key." }),
+    name: Type.Optional(Type.String({ minLength: 1, maxLength: 100, description: "A label for people." })),
+    person: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 100,
+        description:
+          "The owner of the key, such as a mail address. A person cannot approve a job submitted with any key of theirs.",
+      }),
+    ),
+    actor_id: Type.Optional(
+      Type.String({
+        pattern: "^[A-Za-z0-9_.:@-]{1,256}$",
+        description: "Binds the key to an actor: submissions get this `actor_id`, and another one is refused.",
+      }),
+    ),
+    actor_type: Type.Optional(
+      Type.Enum(["human", "service"], { description: "Binds the key to an actor type, like `actor_id`." }),
+    ),
+    expires_in_ms: Type.Optional(
+      Type.Integer({
+        minimum: 1_000,
+        maximum: 10 * 365 * 86_400_000,
+        description: "Time to expiry; without it the key does not expire.",
+      }),
+    ),
+  },
+  { title: "CreateKeyRequest" },
+);
 
 interface NewKey {
   readonly tenant?: string;
@@ -102,7 +107,7 @@ export const KEY_ROUTES: readonly Route[] = [
     summary: "List API keys without their secrets; of all tenants for a key of tenant `*`",
     access: "admin",
     query: PAGE_QUERY,
-    response: pageOf(Type.Object(KEY_FIELDS)),
+    response: pageOf(KEY),
     handle: listKeys,
   },
   {
@@ -111,7 +116,7 @@ export const KEY_ROUTES: readonly Route[] = [
     summary: "Create an API key; only this response contains its secret",
     access: "admin",
     body: NEW_KEY,
-    response: Type.Object({ ...KEY_FIELDS, key: Type.String() }),
+    response: Type.Object({ ...KEY_FIELDS, key: Type.String() }, { title: "ApiKeyCreated" }),
     handle: createKey,
   },
   {
@@ -119,7 +124,7 @@ export const KEY_ROUTES: readonly Route[] = [
     path: "/api/v1/keys/:id",
     summary: "Revoke an API key; takes effect within a second",
     access: "admin",
-    response: Type.Object(KEY_FIELDS),
+    response: KEY,
     handle: revokeKey,
   },
 ];

@@ -14,12 +14,15 @@ import { requireScope } from "./fail-open.ts";
 const SCOPE = Type.Optional(
   Type.String({ description: "A tenant, or `*` for all tenants. Defaults to the tenant of the caller." }),
 );
-const KILL = Type.Object({
-  scope: Type.String({ description: "A tenant, or `*` for all tenants." }),
-  reason: Type.String(),
-  engaged_by: Type.String(),
-  engaged_at: Type.String(),
-});
+export const KILL = Type.Object(
+  {
+    scope: Type.String({ description: "A tenant, or `*` for all tenants." }),
+    reason: Type.String(),
+    engaged_by: Type.String(),
+    engaged_at: Type.String(),
+  },
+  { title: "KillSwitch" },
+);
 
 export const KILL_ROUTES: readonly Route[] = [
   {

@@ -3,16 +3,19 @@ import { Type } from "typebox";
 import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route } from "../route.ts";
 import { PAGE_LIMITS, queryText, readLimit } from "../views/page.ts";
 
-const LOCK = Type.Object({
-  key: Type.String(),
-  holder: Type.Union([Type.String(), Type.Null()], { description: "The process and purpose of the holder." }),
-  fence: Type.Integer(),
-  expires_at: Type.String({ description: "When the lease ends unless it is renewed." }),
-  waiters: Type.Integer(),
-  busy_last_minute: Type.Integer({
-    description: "Failed attempts of this process to acquire the lock in the last minute.",
-  }),
-});
+const LOCK = Type.Object(
+  {
+    key: Type.String(),
+    holder: Type.Union([Type.String(), Type.Null()], { description: "The process and purpose of the holder." }),
+    fence: Type.Integer(),
+    expires_at: Type.String({ description: "When the lease ends unless it is renewed." }),
+    waiters: Type.Integer(),
+    busy_last_minute: Type.Integer({
+      description: "Failed attempts of this process to acquire the lock in the last minute.",
+    }),
+  },
+  { title: "Lock" },
+);
 
 export const LOCK_ROUTES: readonly Route[] = [
   {

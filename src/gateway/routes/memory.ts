@@ -36,7 +36,7 @@ export const MEMORY_ROUTES: readonly Route[] = [
       size_bytes: Type.Integer(),
       base64: Type.Optional(Type.String({ description: "The bytes; only for keys with `work` access." })),
       text: Type.Optional(Type.String({ description: "If the bytes are UTF-8 text." })),
-      json: Type.Optional(Type.Unknown({ description: "If the text is JSON." })),
+      json: Type.Optional(Type.Unknown({ description: "Any JSON value; if the text is JSON." })),
     }),
     handle: getMemory,
   },

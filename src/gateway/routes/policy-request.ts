@@ -4,45 +4,49 @@ import { checkSubmission } from "../../core/jobs/submission.ts";
 import type { Caller } from "../../core/model/caller.ts";
 import type { PolicyRequest } from "../../core/policy/decision.ts";
 import { isTenant } from "../auth/access.ts";
+import { json } from "../views/schemas.ts";
 
 const optional = <T extends TSchema>(type: T) => Type.Optional(type);
 const names = Type.Array(Type.String());
 
-export const POLICY_REQUEST_BODY = Type.Object({
-  topic: Type.String(),
-  tenant_id: optional(
-    Type.String({ description: "A tenant other than that of the caller; requires a key of tenant `*`." }),
-  ),
-  job_id: optional(Type.String()),
-  priority: optional(Type.String()),
-  capability: optional(Type.String()),
-  risk_tags: optional(names),
-  requires: optional(names),
-  labels: optional(Type.Record(Type.String(), Type.String())),
-  actor_id: optional(Type.String()),
-  actor_type: optional(Type.String()),
-  pack_id: optional(Type.String()),
-  mcp: optional(
-    Type.Object({
-      server: optional(Type.String()),
-      tool: optional(Type.String()),
-      resource: optional(Type.String()),
-      action: optional(Type.String()),
-    }),
-  ),
-  caller: optional(
-    Type.Object(
-      {
-        key: optional(Type.String()),
-        name: optional(Type.String()),
-        role: optional(Type.String()),
-        tenant: optional(Type.String()),
-      },
-      { description: "The submitter to evaluate for; defaults to the caller of this request." },
+export const POLICY_REQUEST_BODY = Type.Object(
+  {
+    topic: Type.String(),
+    tenant_id: optional(
+      Type.String({ description: "A tenant other than that of the caller; requires a key of tenant `*`." }),
     ),
-  ),
-  input: optional(Type.Unknown()),
-});
+    job_id: optional(Type.String()),
+    priority: optional(Type.String()),
+    capability: optional(Type.String()),
+    risk_tags: optional(names),
+    requires: optional(names),
+    labels: optional(Type.Record(Type.String(), Type.String())),
+    actor_id: optional(Type.String()),
+    actor_type: optional(Type.String()),
+    pack_id: optional(Type.String()),
+    mcp: optional(
+      Type.Object({
+        server: optional(Type.String()),
+        tool: optional(Type.String()),
+        resource: optional(Type.String()),
+        action: optional(Type.String()),
+      }),
+    ),
+    caller: optional(
+      Type.Object(
+        {
+          key: optional(Type.String()),
+          name: optional(Type.String()),
+          role: optional(Type.String()),
+          tenant: optional(Type.String()),
+        },
+        { description: "The submitter to evaluate for; defaults to the caller of this request." },
+      ),
+    ),
+    input: optional(json("Input of the job.")),
+  },
+  { title: "PolicyRequest" },
+);
 
 export type PolicyRequestBody = Static<typeof POLICY_REQUEST_BODY>;
 

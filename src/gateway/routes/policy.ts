@@ -24,6 +24,17 @@ import { evaluationProblem, Problem } from "../problem.ts";
 import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route } from "../route.ts";
 import { listPage, PAGE_QUERY, pageOf } from "../views/page.ts";
 import {
+  POLICY_BUNDLE,
+  POLICY_BUNDLE_DETAIL,
+  POLICY_CHANGE,
+  POLICY_DECISION,
+  POLICY_DIFF,
+  POLICY_EXPLANATION,
+  POLICY_RELEASE,
+  POLICY_RULES,
+  POLICY_SIMULATION,
+} from "../views/policy-schemas.ts";
+import {
   decisionView,
   diffView,
   explanationView,
@@ -35,7 +46,6 @@ import {
 import { POLICY_REQUEST_BODY, type PolicyRequestBody, readPolicyRequest } from "./policy-request.ts";
 
 const optional = <T extends TSchema>(type: T) => Type.Optional(type);
-const orNull = <T extends TSchema>(type: T) => Type.Union([type, Type.Null()]);
 
 const POLICY_TEXT = Type.String({ minLength: 1, description: "The policy document, as YAML." });
 const SIMULATE = Type.Object({
@@ -50,26 +60,6 @@ const PUBLISH = Type.Object({
 });
 const ROLLBACK = Type.Object({ to: optional(Type.String({ minLength: 1, maxLength: 256 })) });
 
-const DECISION = Type.Object({
-  decision: Type.String(),
-  rule_id: orNull(Type.String()),
-  reason: Type.String(),
-  snapshot: Type.String(),
-});
-const CHANGE = Type.Object({
-  snapshot: Type.String(),
-  previous: orNull(Type.String()),
-  changed: Type.Boolean({ description: "False if the policy was already in force." }),
-});
-const BUNDLE = {
-  bundle_id: Type.String({ description: "The id of the release." }),
-  snapshot: Type.String(),
-  name: Type.String(),
-  version: orNull(Type.String()),
-  rules: Type.Integer({ description: "Number of rules." }),
-  in_force: Type.Boolean(),
-};
-
 export const POLICY_ROUTES: readonly Route[] = [
   {
     method: "POST",
@@ -77,7 +67,7 @@ export const POLICY_ROUTES: readonly Route[] = [
     summary: "Evaluate the policy for a job",
     access: "read",
     body: POLICY_REQUEST_BODY,
-    response: DECISION,
+    response: POLICY_DECISION,
     handle: evaluateOne,
   },
   {
@@ -86,7 +76,7 @@ export const POLICY_ROUTES: readonly Route[] = [
     summary: "Evaluate the policy for a job, and explain why earlier rules did not match",
     access: "read",
     body: POLICY_REQUEST_BODY,
-    response: DECISION,
+    response: POLICY_EXPLANATION,
     handle: explainOne,
   },
   {
@@ -95,6 +85,7 @@ export const POLICY_ROUTES: readonly Route[] = [
     summary: "Evaluate the policy in force, or with `system` access a given one, for many jobs",
     access: "read",
     body: SIMULATE,
+    response: POLICY_SIMULATION,
     handle: simulateMany,
   },
   {
@@ -103,6 +94,7 @@ export const POLICY_ROUTES: readonly Route[] = [
     summary: "Compare the policy in force with another one",
     access: "system",
     body: DIFF,
+    response: POLICY_DIFF,
     handle: diffWith,
   },
   {
@@ -111,7 +103,7 @@ export const POLICY_ROUTES: readonly Route[] = [
     summary: "Publish a policy for all tenants and processes",
     access: "system",
     body: PUBLISH,
-    response: CHANGE,
+    response: POLICY_CHANGE,
     handle: publish,
   },
   {
@@ -120,7 +112,7 @@ export const POLICY_ROUTES: readonly Route[] = [
     summary: "Roll back to the previous policy, or to a named one",
     access: "system",
     body: ROLLBACK,
-    response: CHANGE,
+    response: POLICY_CHANGE,
     handle: rollback,
   },
   {
@@ -129,6 +121,7 @@ export const POLICY_ROUTES: readonly Route[] = [
     summary: "List published policies, newest first",
     access: "read",
     query: PAGE_QUERY,
+    response: pageOf(POLICY_RELEASE),
     handle: listSnapshots,
   },
   {
@@ -136,6 +129,7 @@ export const POLICY_ROUTES: readonly Route[] = [
     path: "/api/v1/policy/rules",
     summary: "List the rules of the policy in force, in order",
     access: "read",
+    response: POLICY_RULES,
     handle: listRules,
   },
   {
@@ -145,7 +139,7 @@ export const POLICY_ROUTES: readonly Route[] = [
     access: "read",
     allTenants: true,
     query: PAGE_QUERY,
-    response: pageOf(Type.Object(BUNDLE, { additionalProperties: true })),
+    response: pageOf(POLICY_BUNDLE),
     handle: listBundles,
   },
   {
@@ -154,7 +148,7 @@ export const POLICY_ROUTES: readonly Route[] = [
     summary: "Get a published policy with its text",
     access: "read",
     allTenants: true,
-    response: Type.Object({ ...BUNDLE, policy: Type.String({ description: "The published YAML." }) }),
+    response: POLICY_BUNDLE_DETAIL,
     handle: getBundle,
   },
 ];

@@ -32,39 +32,42 @@ import { ROLLOUT, ROLLOUT_DETAILS, rolloutDetails, rolloutView } from "../views/
 
 const SHARE = Type.Number({ minimum: 0, maximum: 1 });
 
-const NEW_ROLLOUT = Type.Object({
-  class: Type.String({
-    maxLength: 100,
-    description: "A retry class, or `admission.polled.policy`, `run_lock.engine_wait_ms`, `run_lock.coalesce`.",
-  }),
-  policy: Type.String({ maxLength: 100, description: "The treatment value, such as `bounded:500ms:0.3`." }),
-  share: Type.Union([SHARE, Type.Array(SHARE, { minItems: 1, maxItems: ROLLOUT_LIMITS.shares + 1 })], {
-    description:
-      "The treatment share, above 0 and below 1; a list is a ramp, whose next share applies when the gates are proved.",
-  }),
-  orgs: Type.Optional(
-    Type.Array(Type.String(), {
-      maxItems: ROLLOUT_LIMITS.orgs,
-      description: "Tenants that take part. Defaults to all.",
+const NEW_ROLLOUT = Type.Object(
+  {
+    class: Type.String({
+      maxLength: 100,
+      description: "A retry class, or `admission.polled.policy`, `run_lock.engine_wait_ms`, `run_lock.coalesce`.",
     }),
-  ),
-  for_ms: Type.Optional(Type.Integer({ description: "The rollout ends after this time. Defaults to 7 days." })),
-  horizon_ms: Type.Optional(
-    Type.Integer({
-      description: "A unit is scored by what happens within this time of its start. Defaults to 10 minutes.",
+    policy: Type.String({ maxLength: 100, description: "The treatment value, such as `bounded:500ms:0.3`." }),
+    share: Type.Union([SHARE, Type.Array(SHARE, { minItems: 1, maxItems: ROLLOUT_LIMITS.shares + 1 })], {
+      description:
+        "The treatment share, above 0 and below 1; a list is a ramp, whose next share applies when the gates are proved.",
     }),
-  ),
-  gates: Type.Optional(
-    Type.Array(Type.String({ maxLength: 100 }), {
-      maxItems: ROLLOUT_LIMITS.gates,
-      description: "Conditions such as `run_lock_wait_p95<=1.2x`.",
-    }),
-  ),
-  switch_ms: Type.Optional(Type.Integer({ description: "Arms alternate in time blocks of this length." })),
-  reason: Type.Optional(
-    Type.String({ maxLength: ROLLOUT_LIMITS.reasonLength, description: "Recorded in the audit log." }),
-  ),
-});
+    orgs: Type.Optional(
+      Type.Array(Type.String(), {
+        maxItems: ROLLOUT_LIMITS.orgs,
+        description: "Tenants that take part. Defaults to all.",
+      }),
+    ),
+    for_ms: Type.Optional(Type.Integer({ description: "The rollout ends after this time. Defaults to 7 days." })),
+    horizon_ms: Type.Optional(
+      Type.Integer({
+        description: "A unit is scored by what happens within this time of its start. Defaults to 10 minutes.",
+      }),
+    ),
+    gates: Type.Optional(
+      Type.Array(Type.String({ maxLength: 100 }), {
+        maxItems: ROLLOUT_LIMITS.gates,
+        description: "Conditions such as `run_lock_wait_p95<=1.2x`.",
+      }),
+    ),
+    switch_ms: Type.Optional(Type.Integer({ description: "Arms alternate in time blocks of this length." })),
+    reason: Type.Optional(
+      Type.String({ maxLength: ROLLOUT_LIMITS.reasonLength, description: "Recorded in the audit log." }),
+    ),
+  },
+  { title: "StartRolloutRequest" },
+);
 
 const DETECTABLE = Type.Union([
   Type.Object({
@@ -77,11 +80,14 @@ const DETECTABLE = Type.Union([
   Type.Null(),
 ]);
 
-const ACTION = Type.Object({
-  reason: Type.Optional(
-    Type.String({ maxLength: ROLLOUT_LIMITS.reasonLength, description: "Recorded in the audit log." }),
-  ),
-});
+const ACTION = Type.Object(
+  {
+    reason: Type.Optional(
+      Type.String({ maxLength: ROLLOUT_LIMITS.reasonLength, description: "Recorded in the audit log." }),
+    ),
+  },
+  { title: "RolloutActionRequest" },
+);
 
 export const ROLLOUT_ROUTES: readonly Route[] = [
   {
@@ -90,7 +96,7 @@ export const ROLLOUT_ROUTES: readonly Route[] = [
     summary: "Start a rollout: a share of the runs and jobs uses another retry policy or run-lock setting",
     access: "system",
     body: NEW_ROLLOUT,
-    response: Type.Object({ ...ROLLOUT_DETAILS.properties, detectable: DETECTABLE }),
+    response: Type.Object({ ...ROLLOUT_DETAILS.properties, detectable: DETECTABLE }, { title: "RolloutStarted" }),
     handle: start,
   },
   {

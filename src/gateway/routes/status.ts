@@ -5,7 +5,6 @@
  *    are hidden.
  * 2. A key of tenant `*` that names no tenant sees the numbers of all tenants.
  */
-import { Type } from "typebox";
 import { servesTenant } from "../../core/jobs/select-target.ts";
 import { EVERY_ORG } from "../../core/model/api-key.ts";
 import { covers, FAIL_OPEN_MAX, FAIL_OPENS, isInForce, OPEN_GRANTS_LIST } from "../../core/model/fail-open.ts";
@@ -26,11 +25,9 @@ import { FAIL_OPEN_TOTAL } from "../../engine/safety/index.ts";
 import { visibleTenant } from "../auth/access.ts";
 import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route, type ServerInfo } from "../route.ts";
 import { inForceView } from "../views/policy-views.ts";
+import { statusSchema } from "../views/status-schema.ts";
 import { DUTIES, dutiesView, readinessOf } from "./health.ts";
-import { killView } from "./kill-switch.ts";
-
-const counts = Type.Record(Type.String(), Type.Integer());
-const orNull = (type: ReturnType<typeof Type.Record>) => Type.Union([type, Type.Null()]);
+import { KILL, killView } from "./kill-switch.ts";
 
 export const STATUS_ROUTES: readonly Route[] = [
   {
@@ -38,39 +35,7 @@ export const STATUS_ROUTES: readonly Route[] = [
     path: "/api/v1/status",
     summary: "Get the status: process, policy, queues, retries, workers, safety and latency figures",
     access: "read",
-    response: Type.Object({
-      tenant: Type.String({ description: "The tenant of the numbers; `*` for all tenants." }),
-      ready: Type.Boolean(),
-      duties: DUTIES,
-      backlog: Type.Record(Type.String(), Type.Integer(), { description: "Jobs awaiting dispatch, by topic." }),
-      backlog_total: Type.Integer(),
-      in_flight: orNull(counts),
-      in_flight_total: Type.Integer({ description: "Dispatched jobs." }),
-      waiting: orNull(counts),
-      parked_retries: orNull(counts),
-      approvals: Type.Integer({ description: "Jobs awaiting approval." }),
-      dead_letters: Type.Integer(),
-      runs: Type.Object(
-        {
-          open: Type.Integer({ description: "Open runs." }),
-          limit: Type.Optional(Type.Integer({ description: "`limits.max_concurrent_runs` of the tenant." })),
-          by_tenant: Type.Optional(counts),
-        },
-        { description: "`limit` for one tenant, `by_tenant` for all." },
-      ),
-      workers: Type.Object(
-        { total: Type.Integer(), leaving: Type.Integer() },
-        { additionalProperties: true, description: "Workers that serve the tenant." },
-      ),
-      kill: Type.Array(Type.Object({}, { additionalProperties: true }), {
-        description: "Engaged kill switches: jobs of their scope are not dispatched.",
-      }),
-      safety: Type.Object({}, { additionalProperties: true }),
-      input_fail_open_total: Type.Union([Type.Integer(), Type.Null()], {
-        description:
-          "Total jobs of all tenants that bypassed the safety check; like the figures, only for keys of tenant `*`.",
-      }),
-    }),
+    response: statusSchema(DUTIES, KILL),
     handle: getStatus,
   },
 ];

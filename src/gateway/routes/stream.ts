@@ -19,6 +19,7 @@ import { visibleTenant } from "../auth/access.ts";
 import { Problem } from "../problem.ts";
 import type { EventSink, Gateway, GatewayRequest, GatewayResponse, Route } from "../route.ts";
 import { queryText } from "../views/page.ts";
+import { STREAM_EVENT } from "../views/stream-schemas.ts";
 
 export const STREAM_ROUTES: readonly Route[] = [
   {
@@ -40,6 +41,8 @@ export const STREAM_ROUTES: readonly Route[] = [
         }),
       ),
     }),
+    response: STREAM_EVENT,
+    produces: "text/event-stream",
     handle: openStream,
   },
 ];

@@ -25,45 +25,52 @@ import { visibleTenant } from "../auth/access.ts";
 import { Problem } from "../problem.ts";
 import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route } from "../route.ts";
 import { IDEMPOTENCY_KEY, REQUEST_DETAILS } from "../views/job-schemas.ts";
+import { CONSTRAINTS, json, orNull } from "../views/schemas.ts";
 
 const NAME = Type.String({ minLength: 1, maxLength: 128, pattern: "^[A-Za-z0-9_.:@-]+$" });
 const NAMES = Type.Array(Type.String({ minLength: 1, maxLength: 128 }), { maxItems: 64 });
 
-const LEASE_BODY = Type.Object({
-  worker_id: NAME,
-  topics: Type.Array(Type.String({ minLength: 1, maxLength: 140 }), { minItems: 1, maxItems: 64 }),
-  max: Type.Optional(Type.Integer({ minimum: 1, maximum: 100, default: 1, description: "Maximum number of jobs." })),
-  wait_ms: Type.Optional(
-    Type.Integer({
-      minimum: 0,
-      maximum: LEASE_WAIT_MS_MAX,
-      default: 0,
-      description: "Long-poll timeout for the first job.",
-    }),
-  ),
-  capabilities: Type.Optional(NAMES),
-  pool: Type.Optional(NAME),
-});
+const LEASE_BODY = Type.Object(
+  {
+    worker_id: NAME,
+    topics: Type.Array(Type.String({ minLength: 1, maxLength: 140 }), { minItems: 1, maxItems: 64 }),
+    max: Type.Optional(Type.Integer({ minimum: 1, maximum: 100, default: 1, description: "Maximum number of jobs." })),
+    wait_ms: Type.Optional(
+      Type.Integer({
+        minimum: 0,
+        maximum: LEASE_WAIT_MS_MAX,
+        default: 0,
+        description: "Long-poll timeout for the first job.",
+      }),
+    ),
+    capabilities: Type.Optional(NAMES),
+    pool: Type.Optional(NAME),
+  },
+  { title: "LeaseRequest" },
+);
 
-const LEASED = Type.Object({
-  jobs: Type.Array(
-    Type.Object({
-      job_id: Type.String(),
-      id: Type.String({ description: "The same as `job_id`." }),
-      attempt: Type.Integer(),
-      lease_id: Type.String({ description: "Required by all other worker requests for this attempt." }),
-      topic: Type.String(),
-      tenant_id: Type.String(),
-      input: Type.Unknown(),
-      labels: Type.Record(Type.String(), Type.String()),
-      constraints: Type.Unknown({ description: "Constraints of the safety policy, or null." }),
-      deadline: Type.String({ description: "When the lease expires unless it is extended." }),
-      traceparent: Type.Union([Type.String(), Type.Null()]),
-      ...IDEMPOTENCY_KEY,
-      ...REQUEST_DETAILS,
-    }),
-  ),
-});
+const LEASED = Type.Object(
+  {
+    jobs: Type.Array(
+      Type.Object({
+        job_id: Type.String(),
+        id: Type.String({ description: "The same as `job_id`." }),
+        attempt: Type.Integer(),
+        lease_id: Type.String({ description: "Required by all other worker requests for this attempt." }),
+        topic: Type.String(),
+        tenant_id: Type.String(),
+        input: json("Input of the job."),
+        labels: Type.Record(Type.String(), Type.String()),
+        constraints: orNull(CONSTRAINTS),
+        deadline: Type.String({ description: "When the lease expires unless it is extended." }),
+        traceparent: Type.Union([Type.String(), Type.Null()]),
+        ...IDEMPOTENCY_KEY,
+        ...REQUEST_DETAILS,
+      }),
+    ),
+  },
+  { title: "LeaseResponse" },
+);
 
 const LEASE_ID = Type.String({ minLength: 1, maxLength: 128 });
 const EXTEND_BODY = Type.Object({
@@ -90,7 +97,7 @@ const RESULT_FIELDS = {
 const COMPLETE_BODY = Type.Object({
   ...RESULT_FIELDS,
   lease_id: LEASE_ID,
-  result: Type.Optional(Type.Unknown({ description: "Any JSON value." })),
+  result: Type.Optional(json("Result of the job.")),
 });
 const FAIL_BODY = Type.Object({
   ...RESULT_FIELDS,
@@ -105,11 +112,14 @@ const FAIL_BODY = Type.Object({
   retryable: Type.Optional(Type.Boolean({ default: true, description: "If false, the job is not attempted again." })),
   retry_after_ms: Type.Optional(Type.Integer({ minimum: 0, maximum: 86_400_000 })),
 });
-const STATE_CHANGE = Type.Object({
-  job_id: Type.String(),
-  state: Type.String(),
-  deadline: Type.Optional(Type.String()),
-});
+const STATE_CHANGE = Type.Object(
+  {
+    job_id: Type.String(),
+    state: Type.String(),
+    deadline: Type.Optional(Type.String()),
+  },
+  { title: "AttemptState" },
+);
 
 export const WORKER_ROUTES: readonly Route[] = [
   {

@@ -9,36 +9,45 @@ import { setDraining, type WorkerView } from "../../engine/workers/index.ts";
 import { Problem } from "../problem.ts";
 import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route } from "../route.ts";
 
-const WORKER = Type.Object({
-  worker_id: Type.String(),
-  pool: Type.Union([Type.String(), Type.Null()]),
-  topics: Type.Array(Type.String()),
-  capabilities: Type.Array(Type.String()),
-  active_jobs: Type.Integer(),
-  max_parallel_jobs: Type.Union([Type.Integer(), Type.Null()]),
-  transport: Type.String({ description: "`bus` or `http`." }),
-  is_leaving: Type.Boolean(),
-  last_seen: Type.String(),
-});
-const POOL = Type.Object({
-  name: Type.String(),
-  topics: Type.Array(Type.String(), { description: "Topic patterns from the settings." }),
-  requires: Type.Array(Type.String()),
-  workers: Type.Integer(),
-  draining: Type.Boolean(),
-  changed_by: Type.Union([Type.String(), Type.Null()]),
-  changed_at: Type.Union([Type.String(), Type.Null()]),
-});
-const TOPIC = Type.Object({
-  topic: Type.String(),
-  workers: Type.Integer(),
-  waiting: Type.Integer({
-    description: "Jobs in the backlog: of the tenant, or of all tenants for a key of tenant `*`.",
-  }),
-  running: Type.Union([Type.Integer(), Type.Null()], {
-    description: "Dispatched jobs of all tenants; null unless the key is of tenant `*`.",
-  }),
-});
+const WORKER = Type.Object(
+  {
+    worker_id: Type.String(),
+    pool: Type.Union([Type.String(), Type.Null()]),
+    topics: Type.Array(Type.String()),
+    capabilities: Type.Array(Type.String()),
+    active_jobs: Type.Integer(),
+    max_parallel_jobs: Type.Union([Type.Integer(), Type.Null()]),
+    transport: Type.String({ description: "`bus` or `http`." }),
+    is_leaving: Type.Boolean(),
+    last_seen: Type.String(),
+  },
+  { title: "Worker" },
+);
+const POOL = Type.Object(
+  {
+    name: Type.String(),
+    topics: Type.Array(Type.String(), { description: "Topic patterns from the settings." }),
+    requires: Type.Array(Type.String()),
+    workers: Type.Integer(),
+    draining: Type.Boolean(),
+    changed_by: Type.Union([Type.String(), Type.Null()]),
+    changed_at: Type.Union([Type.String(), Type.Null()]),
+  },
+  { title: "Pool" },
+);
+const TOPIC = Type.Object(
+  {
+    topic: Type.String(),
+    workers: Type.Integer(),
+    waiting: Type.Integer({
+      description: "Jobs in the backlog: of the tenant, or of all tenants for a key of tenant `*`.",
+    }),
+    running: Type.Union([Type.Integer(), Type.Null()], {
+      description: "Dispatched jobs of all tenants; null unless the key is of tenant `*`.",
+    }),
+  },
+  { title: "Topic" },
+);
 const listOf = <T extends Parameters<typeof Type.Array>[0]>(item: T) =>
   Type.Object({ items: Type.Array(item), next_cursor: Type.Null() });
 

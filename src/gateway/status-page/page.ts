@@ -6,6 +6,7 @@
  * 3. The page itself contains no data and needs no key. It prompts for a key if one is required, and keeps it in memory.
  */
 import { createHash } from "node:crypto";
+import { Type } from "typebox";
 import type { Route } from "../route.ts";
 import { SCRIPT } from "./script.ts";
 
@@ -15,6 +16,8 @@ export const STATUS_PAGE_ROUTES: readonly Route[] = [
     path: "/",
     summary: "Status page (HTML)",
     access: "open",
+    response: Type.String(),
+    produces: "text/html",
     handle: async () => ({ status: 200, body: PAGE, contentType: "text/html; charset=utf-8", headers: HEADERS }),
   },
 ];

@@ -22,8 +22,12 @@ const PAGE_FIELDS = {
 export const pageQuery = (filters: Readonly<Record<string, TSchema>>): TSchema =>
   Type.Object({ ...filters, ...PAGE_FIELDS });
 export const PAGE_QUERY = pageQuery({});
-export const pageOf = (item: TSchema): TSchema =>
-  Type.Object({ items: Type.Array(item), next_cursor: Type.Union([Type.String(), Type.Null()]) });
+/** The page of a schema named `Job` is named `JobPage`. */
+export const pageOf = (item: TSchema): TSchema => {
+  const { title } = item as { readonly title?: string };
+  const fields = { items: Type.Array(item), next_cursor: Type.Union([Type.String(), Type.Null()]) };
+  return Type.Object(fields, title === undefined ? {} : { title: `${title}Page` });
+};
 
 export async function listPage<T>(
   store: Store,

@@ -18,92 +18,113 @@ const DISTRIBUTION = Type.Union([
   Type.Null(),
 ]);
 
-const ARM = Type.Object({
-  units: Type.Integer({ description: "Measured runs, jobs or tenants whose horizon has ended." }),
-  busy_retries: Type.Integer(),
-  busy_retries_per_unit: NUMBER_OR_NULL,
-  busy_retries_per_minute: NUMBER_OR_NULL,
-  first_retry_success: Type.Union([Type.Number(), Type.Null()], {
-    description: "Share of the refused events that the first retry served.",
-  }),
-  results: Type.Integer(),
-  dead_letters: Type.Integer({ description: "Dead letters because a retry budget was exhausted." }),
-  run_lock_wait_ms: DISTRIBUTION,
-  job_result_latency_ms: DISTRIBUTION,
-  admission_wait_ms: DISTRIBUTION,
-});
+const ARM = Type.Object(
+  {
+    units: Type.Integer({ description: "Measured runs, jobs or tenants whose horizon has ended." }),
+    busy_retries: Type.Integer(),
+    busy_retries_per_unit: NUMBER_OR_NULL,
+    busy_retries_per_minute: NUMBER_OR_NULL,
+    first_retry_success: Type.Union([Type.Number(), Type.Null()], {
+      description: "Share of the refused events that the first retry served.",
+    }),
+    results: Type.Integer(),
+    dead_letters: Type.Integer({ description: "Dead letters because a retry budget was exhausted." }),
+    run_lock_wait_ms: DISTRIBUTION,
+    job_result_latency_ms: DISTRIBUTION,
+    admission_wait_ms: DISTRIBUTION,
+  },
+  { title: "RolloutArm" },
+);
 
-const GATE = Type.Object({
-  gate: Type.String({
-    description: `A condition on treatment relative to control: ${Object.entries(GATE_METRICS)
-      .map(([name, comparison]) => `\`${name}${comparison}1.1x\``)
-      .join(", ")}.`,
-  }),
-  e_value: Type.Number({
-    description: "Evidence for a breach. The mean over all gates rolls back at `e_value_limit`.",
-  }),
-  proof_e_value: Type.Number({ description: "Evidence that the gate holds; proved at `e_value_limit`." }),
-  proved: Type.Boolean(),
-  blocks: Type.Integer(),
-  difference: Type.Union([Type.Object({ mean: Type.Number(), low: Type.Number(), high: Type.Number() }), Type.Null()]),
-});
+const GATE = Type.Object(
+  {
+    gate: Type.String({
+      description: `A condition on treatment relative to control: ${Object.entries(GATE_METRICS)
+        .map(([name, comparison]) => `\`${name}${comparison}1.1x\``)
+        .join(", ")}.`,
+    }),
+    e_value: Type.Number({
+      description: "Evidence for a breach. The mean over all gates rolls back at `e_value_limit`.",
+    }),
+    proof_e_value: Type.Number({ description: "Evidence that the gate holds; proved at `e_value_limit`." }),
+    proved: Type.Boolean(),
+    blocks: Type.Integer(),
+    difference: Type.Union([
+      Type.Object({ mean: Type.Number(), low: Type.Number(), high: Type.Number() }),
+      Type.Null(),
+    ]),
+  },
+  { title: "RolloutGate" },
+);
 
-const FIGURES = Type.Object({
-  policy: Type.String(),
-  busy_retries: Type.Integer(),
-  first_retry_success: NUMBER_OR_NULL,
-  run_lock_wait_ms: Type.Object(QUANTILES),
-  job_result_latency_ms: Type.Object(QUANTILES),
-});
+const FIGURES = Type.Object(
+  {
+    policy: Type.String(),
+    busy_retries: Type.Integer(),
+    first_retry_success: NUMBER_OR_NULL,
+    run_lock_wait_ms: Type.Object(QUANTILES),
+    job_result_latency_ms: Type.Object(QUANTILES),
+  },
+  { title: "RolloutFigures" },
+);
 
 const PREDICTION = Type.Union([
-  Type.Object({
-    from: Type.String(),
-    to: Type.String(),
-    acquisitions: Type.Integer(),
-    control: FIGURES,
-    treatment: FIGURES,
-  }),
+  Type.Object(
+    {
+      from: Type.String(),
+      to: Type.String(),
+      acquisitions: Type.Integer(),
+      control: FIGURES,
+      treatment: FIGURES,
+    },
+    { title: "RolloutPrediction" },
+  ),
   Type.Null(),
 ]);
 
 /** An item of the list. */
-export const ROLLOUT = Type.Object({
-  id: Type.String(),
-  class: Type.String({ description: "The retry class or setting." }),
-  setting: Type.String({ description: "The setting that a promotion overrides." }),
-  policy: Type.String({ description: "The treatment value." }),
-  control: Type.String({ description: "The value in force at the start." }),
-  state: Type.String({ description: "`running`, `paused`, `proved`, `promoted`, `rolled_back` or `ended`." }),
-  share: Type.Number({ description: "The treatment share of the current stage." }),
-  shares: Type.Array(Type.Number(), { description: "The ramp." }),
-  stage: Type.Integer({ description: "Index into `shares`." }),
-  orgs: Type.Array(Type.String(), { description: "Tenants that take part; empty for all." }),
-  gates: Type.Array(Type.String()),
-  horizon_ms: Type.Integer(),
-  switch_ms: Type.Union([Type.Integer(), Type.Null()]),
-  alpha: Type.Number(),
-  started_by: Type.String(),
-  started_at: Type.String(),
-  ends_at: Type.String(),
-  updated_at: Type.String(),
-  updated_by: Type.String(),
-  reason: Type.String({ description: "The reason of the latest transition." }),
-});
+export const ROLLOUT = Type.Object(
+  {
+    id: Type.String(),
+    class: Type.String({ description: "The retry class or setting." }),
+    setting: Type.String({ description: "The setting that a promotion overrides." }),
+    policy: Type.String({ description: "The treatment value." }),
+    control: Type.String({ description: "The value in force at the start." }),
+    state: Type.String({ description: "`running`, `paused`, `proved`, `promoted`, `rolled_back` or `ended`." }),
+    share: Type.Number({ description: "The treatment share of the current stage." }),
+    shares: Type.Array(Type.Number(), { description: "The ramp." }),
+    stage: Type.Integer({ description: "Index into `shares`." }),
+    orgs: Type.Array(Type.String(), { description: "Tenants that take part; empty for all." }),
+    gates: Type.Array(Type.String()),
+    horizon_ms: Type.Integer(),
+    switch_ms: Type.Union([Type.Integer(), Type.Null()]),
+    alpha: Type.Number(),
+    started_by: Type.String(),
+    started_at: Type.String(),
+    ends_at: Type.String(),
+    updated_at: Type.String(),
+    updated_by: Type.String(),
+    reason: Type.String({ description: "The reason of the latest transition." }),
+  },
+  { title: "Rollout" },
+);
 
 /** One rollout with its figures. */
-export const ROLLOUT_DETAILS = Type.Object({
-  ...ROLLOUT.properties,
-  e_value: Type.Number({ description: "The mean of the e-values of the gates." }),
-  e_value_limit: Type.Number(),
-  judged_gates: Type.Array(GATE),
-  arms: Type.Object({ control: ARM, treatment: ARM }),
-  series: Type.Array(Type.Object({ at: Type.String(), units: Type.Integer(), e_values: Type.Array(Type.Number()) }), {
-    description: "E-values of the gates over time, in the order of `judged_gates`.",
-  }),
-  prediction: PREDICTION,
-  expected_decision: Type.Union([Type.Object({ kind: Type.String(), in_ms: Type.Integer() }), Type.Null()]),
-});
+export const ROLLOUT_DETAILS = Type.Object(
+  {
+    ...ROLLOUT.properties,
+    e_value: Type.Number({ description: "The mean of the e-values of the gates." }),
+    e_value_limit: Type.Number(),
+    judged_gates: Type.Array(GATE),
+    arms: Type.Object({ control: ARM, treatment: ARM }),
+    series: Type.Array(Type.Object({ at: Type.String(), units: Type.Integer(), e_values: Type.Array(Type.Number()) }), {
+      description: "E-values of the gates over time, in the order of `judged_gates`.",
+    }),
+    prediction: PREDICTION,
+    expected_decision: Type.Union([Type.Object({ kind: Type.String(), in_ms: Type.Integer() }), Type.Null()]),
+  },
+  { title: "RolloutDetail" },
+);
 
 export function rolloutView(rollout: Rollout, gates: readonly string[]): object {
   const { id, subject, treatment, control, state, shares, stage, orgs, horizonMs, switchMs, alpha } = rollout;

@@ -1,18 +1,17 @@
 /** Request and response schemas of workflows and runs. */
-import { type TSchema, Type } from "typebox";
+import { Type } from "typebox";
 import { LABELS_MAX, TEXT_LENGTH_MAX } from "../../core/jobs/submission.ts";
 import { RUN_STATES } from "../../core/model/run.ts";
 import { PAYLOAD_PROBLEMS } from "./job-schemas.ts";
+import { ERROR_INFO, instant, json, orNull } from "./schemas.ts";
 
 const text = (description: string) => Type.String({ minLength: 1, maxLength: TEXT_LENGTH_MAX, description });
-const orNull = (schema: TSchema) => Type.Union([schema, Type.Null()]);
-const instant = (description: string) => Type.String({ format: "date-time", description });
-const STATE = Type.Union(RUN_STATES.map((state) => Type.Literal(state)));
+const STATE = Type.Enum([...RUN_STATES], { title: "RunState" });
 const LABELS = Type.Record(Type.String(), Type.String({ maxLength: TEXT_LENGTH_MAX }), { maxProperties: LABELS_MAX });
 const VERSION = Type.Integer({ minimum: 1, maximum: 1_000_000_000, description: "Defaults to the latest version." });
 const REASON = Type.String({ minLength: 1, maxLength: 500 });
 const KEY = text("Idempotency key; also accepted as the header `Idempotency-Key`.");
-const INPUT = Type.Unknown({ description: "Input of the run, any JSON value. Defaults to `{}`." });
+const INPUT = json("Input of the run. Defaults to `{}`.");
 
 /** Left open: definitions are validated by the workflow compiler. */
 export const APPLY_BODY = Type.Object(
@@ -21,19 +20,23 @@ export const APPLY_BODY = Type.Object(
       Type.String({ description: "The definition as YAML or JSON text, in place of all other fields." }),
     ),
     file: Type.Optional(text("The file name of `source`, for error messages.")),
-    id: Type.Optional(Type.Unknown({ description: "Workflow id; an existing id creates a new version." })),
-    steps: Type.Optional(Type.Unknown({ description: "Steps by id." })),
+    id: Type.Optional(json("Workflow id; an existing id creates a new version.")),
+    steps: Type.Optional(json("Steps by id.")),
   },
   {
+    title: "WorkflowDefinition",
     additionalProperties: true,
     description: "The definition, or `{source, file}`; also accepted as `application/yaml`.",
   },
 );
-export const APPLIED = Type.Object({
-  workflow_id: Type.String(),
-  version: Type.Integer(),
-  created: Type.Boolean({ description: "False if the definition equals the latest version." }),
-});
+export const APPLIED = Type.Object(
+  {
+    workflow_id: Type.String(),
+    version: Type.Integer(),
+    created: Type.Boolean({ description: "False if the definition equals the latest version." }),
+  },
+  { title: "WorkflowApplied" },
+);
 
 const WORKFLOW_FIELDS = {
   workflow_id: Type.String(),
@@ -42,26 +45,43 @@ const WORKFLOW_FIELDS = {
   hash: Type.String({ description: "Hash of the definition, independent of key order." }),
   created_at: instant("When the workflow was first applied; for a version, when that version was applied."),
 };
-export const WORKFLOW = Type.Object({
-  ...WORKFLOW_FIELDS,
-  name: orNull(Type.String()),
-  updated_at: instant("When the latest version was applied."),
-});
-export const WORKFLOW_VERSION = Type.Object({ ...WORKFLOW_FIELDS, created_by: orNull(Type.String()) });
-export const WORKFLOW_DETAIL = Type.Object({
-  ...WORKFLOW_FIELDS,
-  created_by: orNull(Type.String()),
-  definition: Type.Unknown({ description: "The definition as applied." }),
-});
+export const WORKFLOW = Type.Object(
+  {
+    ...WORKFLOW_FIELDS,
+    name: orNull(Type.String()),
+    updated_at: instant("When the latest version was applied."),
+  },
+  { title: "Workflow" },
+);
+export const WORKFLOW_VERSION = Type.Object(
+  { ...WORKFLOW_FIELDS, created_by: orNull(Type.String()) },
+  { title: "WorkflowVersion" },
+);
+export const WORKFLOW_DETAIL = Type.Object(
+  {
+    ...WORKFLOW_FIELDS,
+    created_by: orNull(Type.String()),
+    definition: Type.Record(Type.String(), json("A field of the definition."), {
+      description: "The definition as applied.",
+    }),
+  },
+  { title: "WorkflowDetail" },
+);
 export const WORKFLOW_QUERY = Type.Object({ version: Type.Optional(VERSION) });
-const JSON_SCHEMA = Type.Unknown({ description: "A JSON Schema, or null for any value." });
-export const WORKFLOW_SCHEMAS = Type.Object({
-  workflow_id: Type.String(),
-  version: Type.Integer(),
-  input_schema: JSON_SCHEMA,
-  steps: Type.Record(Type.String(), Type.Object({ input_schema: JSON_SCHEMA, output_schema: JSON_SCHEMA })),
-});
-export const WORKFLOW_DELETED = Type.Object({ workflow_id: Type.String(), deleted: Type.Boolean() });
+const JSON_SCHEMA = json("A JSON Schema, or null for any value.");
+export const WORKFLOW_SCHEMAS = Type.Object(
+  {
+    workflow_id: Type.String(),
+    version: Type.Integer(),
+    input_schema: JSON_SCHEMA,
+    steps: Type.Record(Type.String(), Type.Object({ input_schema: JSON_SCHEMA, output_schema: JSON_SCHEMA })),
+  },
+  { title: "WorkflowSchemas" },
+);
+export const WORKFLOW_DELETED = Type.Object(
+  { workflow_id: Type.String(), deleted: Type.Boolean() },
+  { title: "WorkflowDeleted" },
+);
 
 /** Shared by start and dry run. */
 const START_FIELDS = {
@@ -82,7 +102,10 @@ const START_FIELDS = {
     }),
   ),
 };
-export const START_BODY = Type.Object({ ...START_FIELDS, idempotency_key: Type.Optional(KEY) });
+export const START_BODY = Type.Object(
+  { ...START_FIELDS, idempotency_key: Type.Optional(KEY) },
+  { title: "StartRequest" },
+);
 const STARTED_FIELDS = {
   run_id: Type.String(),
   workflow_id: Type.String(),
@@ -90,79 +113,97 @@ const STARTED_FIELDS = {
   state: STATE,
   replayed: Type.Boolean({ description: "True if the run already existed with this key." }),
 };
-export const STARTED = Type.Object(STARTED_FIELDS);
-export const RUN_STATE_CHANGE = Type.Object({ run_id: Type.String(), state: STATE });
-export const RUN_DELETED = Type.Object({ run_id: Type.String(), deleted: Type.Boolean() });
-export const CONTROL_BODY = Type.Object({ reason: Type.Optional(REASON) });
+export const STARTED = Type.Object(STARTED_FIELDS, { title: "RunStarted" });
+export const RUN_STATE_CHANGE = Type.Object({ run_id: Type.String(), state: STATE }, { title: "RunStateChange" });
+export const RUN_DELETED = Type.Object({ run_id: Type.String(), deleted: Type.Boolean() }, { title: "RunDeleted" });
+export const CONTROL_BODY = Type.Object({ reason: Type.Optional(REASON) }, { title: "RunControlRequest" });
 
-export const DRY_BODY = Type.Object(START_FIELDS);
-const DRY_STEP = Type.Object({
-  step_id: Type.String(),
-  type: Type.String(),
-  topic: orNull(Type.String()),
-  depends_on: Type.Array(Type.String()),
-  input: Type.Unknown({ description: "Redacted input of the worker; null if unknown." }),
-  input_known: Type.Boolean({ description: "False if the input depends on outputs of other steps." }),
-  problem: orNull(Type.String({ description: "Why the step would fail, if already known." })),
-  decision: orNull(
-    Type.Object({
-      decision: Type.String(),
-      rule_id: orNull(Type.String()),
-      reason: Type.String(),
-      snapshot: Type.String(),
-    }),
-  ),
-  unavailable: orNull(Type.String({ description: "Why the policy could not be evaluated." })),
-});
+export const DRY_BODY = Type.Object(START_FIELDS, { title: "DryRunRequest" });
+const DRY_STEP = Type.Object(
+  {
+    step_id: Type.String(),
+    type: Type.String(),
+    topic: orNull(Type.String()),
+    depends_on: Type.Array(Type.String()),
+    input: json("Redacted input of the worker; null if unknown."),
+    input_known: Type.Boolean({ description: "False if the input depends on outputs of other steps." }),
+    problem: orNull(Type.String({ description: "Why the step would fail, if already known." })),
+    decision: orNull(
+      Type.Object({
+        decision: Type.String(),
+        rule_id: orNull(Type.String()),
+        reason: Type.String(),
+        snapshot: Type.String(),
+      }),
+    ),
+    unavailable: orNull(Type.String({ description: "Why the policy could not be evaluated." })),
+  },
+  { title: "DryRunStep" },
+);
 const DRY_FIELDS = { workflow_id: Type.String(), version: Type.Integer(), steps: Type.Array(DRY_STEP) };
-export const DRY = Type.Object(DRY_FIELDS);
+export const DRY = Type.Object(DRY_FIELDS, { title: "DryRun" });
 
-export const RERUN_BODY = Type.Object({
-  from_step: Type.String({
-    minLength: 1,
-    maxLength: 64,
-    description: "The first step to repeat; all steps after it are repeated too.",
-  }),
-  dry_run: Type.Optional(Type.Boolean({ default: false, description: "Return the plan without starting a run." })),
-  keep_approvals: Type.Optional(
-    Type.Boolean({
-      default: false,
-      description: "Keep the approvals before `from_step` instead of asking again; requires `operate` access; audited.",
+export const RERUN_BODY = Type.Object(
+  {
+    from_step: Type.String({
+      minLength: 1,
+      maxLength: 64,
+      description: "The first step to repeat; all steps after it are repeated too.",
     }),
-  ),
-  idempotency_key: Type.Optional(KEY),
-});
-export const RERUN_RESPONSE = Type.Union([
-  Type.Object({ ...STARTED_FIELDS, rerun_of: Type.String(), from_step: Type.String() }),
-  Type.Object({ ...DRY_FIELDS, rerun_of: Type.String(), from_step: Type.String(), dry_run: Type.Literal(true) }),
-]);
+    dry_run: Type.Optional(Type.Boolean({ default: false, description: "Return the plan without starting a run." })),
+    keep_approvals: Type.Optional(
+      Type.Boolean({
+        default: false,
+        description:
+          "Keep the approvals before `from_step` instead of asking again; requires `operate` access; audited.",
+      }),
+    ),
+    idempotency_key: Type.Optional(KEY),
+  },
+  { title: "RerunRequest" },
+);
+export const RERUN_RESPONSE = Type.Union(
+  [
+    Type.Object({ ...STARTED_FIELDS, rerun_of: Type.String(), from_step: Type.String() }),
+    Type.Object({ ...DRY_FIELDS, rerun_of: Type.String(), from_step: Type.String(), dry_run: Type.Literal(true) }),
+  ],
+  { title: "RerunResponse" },
+);
 
-const FAN = Type.Object({
-  count: Type.Integer(),
-  spawned: Type.Integer(),
-  open: Type.Integer(),
-  succeeded: Type.Integer(),
-  failed: Type.Integer(),
-  cancelled: Type.Integer(),
-});
-const STEP = Type.Object({
-  state: Type.String(),
-  type: orNull(Type.String()),
-  depends_on: orNull(Type.Array(Type.String(), { description: "Explicit and derived dependencies." })),
-  job_id: orNull(Type.String({ description: "The job of the step." })),
-  attempt: orNull(Type.Integer({ description: "Dispatches of the job, or starts of the sub-run." })),
-  worker_id: orNull(Type.String({ description: "The worker of the last attempt." })),
-  sub_run_id: orNull(Type.String({ description: "The latest run of a `subworkflow` step." })),
-  started_at: orNull(Type.String()),
-  ended_at: orNull(Type.String()),
-  output: Type.Unknown({ description: "Redacted; the job has the unredacted result." }),
-  output_at: orNull(Type.String({ description: "Path of the output if it is too large for this response." })),
-  error: orNull(Type.Unknown()),
-  why: orNull(Type.String({ description: "Why the step was skipped or cancelled." })),
-  arm: orNull(Type.String({ description: "The branch chosen by a `condition` or `switch`." })),
-  arms: Type.Optional(Type.Array(Type.String(), { description: "The branches chosen for the items of a `for_each`." })),
-  children: Type.Optional(FAN),
-});
+const FAN = Type.Object(
+  {
+    count: Type.Integer(),
+    spawned: Type.Integer(),
+    open: Type.Integer(),
+    succeeded: Type.Integer(),
+    failed: Type.Integer(),
+    cancelled: Type.Integer(),
+  },
+  { title: "StepChildren" },
+);
+const STEP = Type.Object(
+  {
+    state: Type.String(),
+    type: orNull(Type.String()),
+    depends_on: orNull(Type.Array(Type.String(), { description: "Explicit and derived dependencies." })),
+    job_id: orNull(Type.String({ description: "The job of the step." })),
+    attempt: orNull(Type.Integer({ description: "Dispatches of the job, or starts of the sub-run." })),
+    worker_id: orNull(Type.String({ description: "The worker of the last attempt." })),
+    sub_run_id: orNull(Type.String({ description: "The latest run of a `subworkflow` step." })),
+    started_at: orNull(Type.String()),
+    ended_at: orNull(Type.String()),
+    output: json("Redacted; the job has the unredacted result."),
+    output_at: orNull(Type.String({ description: "Path of the output if it is too large for this response." })),
+    error: orNull(ERROR_INFO),
+    why: orNull(Type.String({ description: "Why the step was skipped or cancelled." })),
+    arm: orNull(Type.String({ description: "The branch chosen by a `condition` or `switch`." })),
+    arms: Type.Optional(
+      Type.Array(Type.String(), { description: "The branches chosen for the items of a `for_each`." }),
+    ),
+    children: Type.Optional(FAN),
+  },
+  { title: "RunStep" },
+);
 
 const RUN_FIELDS = {
   run_id: Type.String(),
@@ -174,7 +215,7 @@ const RUN_FIELDS = {
   updated_at: instant("Time of the last change."),
   deadline: instant("When the run ends as TIMEOUT."),
   labels: LABELS,
-  error: orNull(Type.Unknown()),
+  error: orNull(ERROR_INFO),
   trace_id: Type.String(),
   submitted_by: orNull(Type.String()),
   actor_id: orNull(Type.String()),
@@ -189,64 +230,79 @@ const RUN_FIELDS = {
     }),
   ),
 };
-export const RUN = Type.Object({
-  ...RUN_FIELDS,
-  step_counts: Type.Record(Type.String(), Type.Integer(), {
-    description: "Started steps by state.",
-  }),
-});
-export const RUN_DETAIL = Type.Object({
-  ...RUN_FIELDS,
-  input: Type.Unknown({ description: "Redacted." }),
-  output: Type.Unknown(),
-  payload_problems: PAYLOAD_PROBLEMS,
-  steps: Type.Record(Type.String(), STEP, { description: "In definition order." }),
-  lock: orNull(
-    Type.Object(
-      { holder: Type.String(), fence: Type.Integer(), waited_ms: Type.Number(), attempts: Type.Integer() },
-      { description: "The holder of the run lock at the last write, and how the lock was acquired." },
-    ),
-  ),
-});
-
-export const TIMELINE_LINE = Type.Object({
-  seq: Type.Integer(),
-  at: instant("Time of the event."),
-  event: Type.String(),
-  step_id: orNull(Type.String()),
-  index: orNull(Type.Integer({ description: "Index of the `for_each` child." })),
-  job_id: orNull(Type.String()),
-  who: orNull(Type.String()),
-  why: orNull(Type.String()),
-  cause: orNull(Type.Integer({ description: "The `seq` of the event that caused this one." })),
-});
-
-export const RUN_EXPLANATION = Type.Object({
-  run_id: Type.String(),
-  state: STATE,
-  waits: Type.Array(
-    Type.Object({
-      step_id: orNull(Type.String({ description: "null for the run itself." })),
-      state: Type.String(),
-      reason: Type.String(),
-      until: orNull(Type.String()),
-      unblocks: Type.String(),
-      job_id: orNull(Type.String()),
+export const RUN = Type.Object(
+  {
+    ...RUN_FIELDS,
+    step_counts: Type.Record(Type.String(), Type.Integer(), {
+      description: "Started steps by state.",
     }),
-  ),
-});
+  },
+  { title: "Run" },
+);
+export const RUN_DETAIL = Type.Object(
+  {
+    ...RUN_FIELDS,
+    input: json("Redacted."),
+    output: json("Null until the run succeeds."),
+    payload_problems: PAYLOAD_PROBLEMS,
+    steps: Type.Record(Type.String(), STEP, { description: "In definition order." }),
+    lock: orNull(
+      Type.Object(
+        { holder: Type.String(), fence: Type.Integer(), waited_ms: Type.Number(), attempts: Type.Integer() },
+        { description: "The holder of the run lock at the last write, and how the lock was acquired." },
+      ),
+    ),
+  },
+  { title: "RunDetail" },
+);
 
-export const CHILD = Type.Object({
-  index: orNull(Type.Integer()),
-  job_id: Type.String({ description: "See `GET /api/v1/jobs/{id}`." }),
-  state: Type.String(),
-  attempt: Type.Integer({ description: "Number of dispatches so far." }),
-  waits_for: orNull(Type.String()),
-  worker_id: orNull(Type.String()),
-  created_at: instant("Creation time."),
-  updated_at: instant("Time of the last change."),
-  error: orNull(Type.Unknown()),
-  result: Type.Unknown({ description: "Redacted; null if it is too large for this response." }),
-  payload_problems: PAYLOAD_PROBLEMS,
-  sub_run_id: orNull(Type.String({ description: "The run of a `subworkflow` child." })),
-});
+export const TIMELINE_LINE = Type.Object(
+  {
+    seq: Type.Integer(),
+    at: instant("Time of the event."),
+    event: Type.String(),
+    step_id: orNull(Type.String()),
+    index: orNull(Type.Integer({ description: "Index of the `for_each` child." })),
+    job_id: orNull(Type.String()),
+    who: orNull(Type.String()),
+    why: orNull(Type.String()),
+    cause: orNull(Type.Integer({ description: "The `seq` of the event that caused this one." })),
+  },
+  { title: "TimelineLine" },
+);
+
+export const RUN_EXPLANATION = Type.Object(
+  {
+    run_id: Type.String(),
+    state: STATE,
+    waits: Type.Array(
+      Type.Object({
+        step_id: orNull(Type.String({ description: "null for the run itself." })),
+        state: Type.String(),
+        reason: Type.String(),
+        until: orNull(Type.String()),
+        unblocks: Type.String(),
+        job_id: orNull(Type.String()),
+      }),
+    ),
+  },
+  { title: "RunExplanation" },
+);
+
+export const CHILD = Type.Object(
+  {
+    index: orNull(Type.Integer()),
+    job_id: Type.String({ description: "See `GET /api/v1/jobs/{id}`." }),
+    state: Type.String(),
+    attempt: Type.Integer({ description: "Number of dispatches so far." }),
+    waits_for: orNull(Type.String()),
+    worker_id: orNull(Type.String()),
+    created_at: instant("Creation time."),
+    updated_at: instant("Time of the last change."),
+    error: orNull(ERROR_INFO),
+    result: json("Redacted; null if it is too large for this response."),
+    payload_problems: PAYLOAD_PROBLEMS,
+    sub_run_id: orNull(Type.String({ description: "The run of a `subworkflow` child." })),
+  },
+  { title: "RunChild" },
+);

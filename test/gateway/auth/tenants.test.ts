@@ -19,6 +19,7 @@ interface Schema {
   readonly minimum?: number;
   readonly items?: Schema;
   readonly minItems?: number;
+  readonly $ref?: string;
 }
 
 interface Operation {
@@ -30,6 +31,7 @@ interface Operation {
 
 const document = openapiDocument([...ROUTES, documentRoute(ROUTES, "0")], "0") as {
   paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
+  components: { readonly schemas: Readonly<Record<string, Schema>> };
 };
 const OPERATIONS = Object.entries(document.paths)
   .flatMap(([path, methods]) =>
@@ -89,6 +91,7 @@ const NAMED: Readonly<Record<string, () => unknown>> = {
 };
 
 function example(schema: Schema): unknown {
+  if (schema.$ref !== undefined) return example(document.components.schemas[schema.$ref.split("/").at(-1) ?? ""] ?? {});
   if (schema.const !== undefined) return schema.const;
   if (schema.enum) return schema.enum[0];
   if (schema.anyOf) return example(schema.anyOf[0] ?? {});

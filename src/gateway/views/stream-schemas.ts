@@ -1,0 +1,35 @@
+/** The `data` of server-sent events. */
+import { Type } from "typebox";
+import { JOB_STATES } from "../../core/model/job.ts";
+import { RUN_STATES } from "../../core/model/run.ts";
+import { instant } from "./schemas.ts";
+
+const AT = instant("Time of the change.");
+const JOB_EVENT = Type.Object(
+  {
+    job_id: Type.String(),
+    tenant_id: Type.String(),
+    topic: Type.String(),
+    state: Type.Enum([...JOB_STATES], { title: "JobState" }),
+    at: AT,
+  },
+  { title: "JobEvent", description: "`event: job`" },
+);
+const RUN_EVENT = Type.Object(
+  {
+    run_id: Type.String(),
+    tenant_id: Type.String(),
+    workflow_id: Type.String(),
+    state: Type.Enum([...RUN_STATES], { title: "RunState" }),
+    at: AT,
+  },
+  { title: "RunEvent", description: "`event: run`" },
+);
+const ROLLOUT_EVENT = Type.Object(
+  { rollout_id: Type.String(), class: Type.String(), state: Type.String(), at: AT },
+  { title: "RolloutEvent", description: "`event: rollout`" },
+);
+export const STREAM_EVENT = Type.Union([JOB_EVENT, RUN_EVENT, ROLLOUT_EVENT], {
+  title: "StreamEvent",
+  description: "The JSON in the `data` line of one event.",
+});
