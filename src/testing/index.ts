@@ -1,3 +1,5 @@
+/// <reference lib="esnext.disposable" preserve="true" />
+
 /**
  * The public API of `cordum/testing`: workflows, policies and handlers on virtual time, in any test runner.
  *
