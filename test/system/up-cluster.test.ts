@@ -93,4 +93,24 @@ describe("cordum up --nats --redis", () => {
     process.child.kill("SIGTERM");
     expect(await process.ended).toMatchObject({ exitCode: 0 });
   });
+
+  test("a control process without --port listens on a free port if the default one is in use", async () => {
+    const argv = ["--nats", nats.url, "--redis", redis.url, "--role", "control"];
+    const start = (...more: string[]) => {
+      const process = startUp([...argv, ...more]);
+      started.push(process);
+      return process;
+    };
+    // Whether the first one has the default port depends on the host; the second one never does.
+    const first = await start().url;
+    const second = start();
+    const url = await second.url;
+    expect(url).not.toBe(first);
+    await second.printed("port_moved");
+    expect(await (await fetch(`${url}/readyz`)).json()).toMatchObject({ ready: true });
+
+    const ran = await start("--port", new URL(first).port).ended;
+    expect(ran).toMatchObject({ exitCode: 4 });
+    expect(ran.err).toContain("cordum up --role control --port 0");
+  });
 });

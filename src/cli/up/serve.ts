@@ -34,6 +34,8 @@ export interface ServeOptions {
   readonly policy: LoadedPolicy;
   /** The default depends on the role. */
   readonly port: number;
+  /** Listens on a free port if `port` is in use. */
+  readonly canMovePort: boolean;
   readonly version: string;
   readonly demo: boolean;
   readonly log: Log;
@@ -197,7 +199,7 @@ async function openSafety(options: ServeOptions, live: LiveConfig, stops: StopSt
 
 async function listen(
   { engine, metrics, facts }: Base,
-  { config, version, port }: ServeOptions,
+  { config, version, port, canMovePort, log }: ServeOptions,
   stops: StopStack,
   control: SweeperStatus,
   routes: readonly Route[],
@@ -214,7 +216,13 @@ async function listen(
   const parts = { engine, sweeper: control, metrics, info: about, signer, startupToken };
   const gateway = openGateway(parts, config.process, routes);
   stops.add(() => gateway.stop());
-  return { url: await gateway.listen(host, port), about, startupToken };
+  const url = await gateway.listen(host, port).catch(async (error: unknown) => {
+    if (!canMovePort || (error as { code?: unknown }).code !== "EADDRINUSE") throw error;
+    const moved = await gateway.listen(host, 0);
+    log.write("warn", "port_moved", { port, url: moved, advice: "set --port for a fixed address" });
+    return moved;
+  });
+  return { url, about, startupToken };
 }
 
 async function snapshotsIn(engine: Engine): Promise<readonly string[]> {

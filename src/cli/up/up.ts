@@ -33,7 +33,10 @@ export async function up(io: Io, options: UpOptions, version: string): Promise<E
   const stamp = fileVersion(file);
   const config = readConfig();
   const role = roleOf(options.role, config);
-  const port = portOf(role, config);
+  const isDefaultPort = config.origins["http.port"].kind === "default";
+  const port = isDefaultPort ? (PORTS[role] ?? config.process.port) : config.process.port;
+  // Clients name the ports of the gateway and the kernel; only monitoring reads that of a control process.
+  const canMovePort = isDefaultPort && role === "control";
   const demo = options.demo === true;
   const policy = loadPolicy(config.process.policyFile, demo);
   const name = config.process.name ?? processName();
@@ -51,10 +54,21 @@ export async function up(io: Io, options: UpOptions, version: string): Promise<E
   void stopping.then(() => starting.abort());
   let running: Running;
   try {
-    running = await serve({ role, config, policy, port, version, demo, log, name, signal: starting.signal });
+    running = await serve({
+      role,
+      config,
+      policy,
+      port,
+      canMovePort,
+      version,
+      demo,
+      log,
+      name,
+      signal: starting.signal,
+    });
   } catch (error) {
     if (starting.signal.aborted) return EXIT.ok;
-    throw startError(error, { ...config.process, port });
+    throw startError(error, { ...config.process, port, role });
   }
   const stopReloading = reloadOnChange({ file, stamp, log, running, readConfig });
   printStarted(io, running, { role, config, version, options });
@@ -105,10 +119,6 @@ function roleOf(name: string | undefined, { process: { natsUrl, safetyAddress } 
 
 /** Default ports of the roles, so that a cluster can run on one machine. */
 const PORTS: Readonly<Partial<Record<ServeRole, number>>> = { control: 8082, safety: 50_051 };
-
-function portOf(role: ServeRole, { process, origins }: Config): number {
-  return origins["http.port"].kind === "default" ? (PORTS[role] ?? process.port) : process.port;
-}
 
 interface Started {
   readonly role: ServeRole;
@@ -216,14 +226,32 @@ function stopError(error: unknown, dataDir: string): unknown {
   return new CliError(EXIT.unavailable, why, `cordum up --data ${dataDir}`);
 }
 
+interface StartFacts {
+  readonly host: string;
+  readonly port: number;
+  readonly dataDir: string;
+  readonly role: ServeRole;
+}
+
 /** Maps known start failures to an error with a next command. `TypeError` and `ReferenceError` are bugs. */
-function startError(error: unknown, { host, port, dataDir }: { host: string; port: number; dataDir: string }): unknown {
+function startError(error: unknown, { host, port, dataDir, role }: StartFacts): unknown {
   if (!(error instanceof Error) || error instanceof TypeError || error instanceof ReferenceError) return error;
   if (error instanceof CliError) return error;
   const { code } = error as { code?: unknown };
+  if (code === "EADDRINUSE" && role === "safety") {
+    const message =
+      `port ${port} on ${host} is in use, possibly by another safety kernel; ` +
+      "the port is fixed because callers name it in `safety.address`: choose another one here and there";
+    return new CliError(
+      EXIT.conflict,
+      message,
+      `cordum up --role safety --port ${port === 65_535 ? 50_051 : port + 1}`,
+    );
+  }
   if (code === "EADDRINUSE") {
     const message = `port ${port} on ${host} is in use, possibly by another control plane (check with \`cordum status\`)`;
-    return new CliError(EXIT.conflict, message, "cordum up --port 0");
+    const next = role === "all" ? "cordum up --port 0" : `cordum up --role ${role} --port 0`;
+    return new CliError(EXIT.conflict, message, next);
   }
   if (code === "STORE_DAMAGED") return new CliError(EXIT.error, error.message, `cordum repair ${dataDir}`);
   if (code === "EACCES" && port > 0 && port < 1024) {

@@ -121,5 +121,6 @@ describe("invalid roles exit with 2 before the start", () => {
     const address = await up(["--role", "safety", "--port", "0"]).url;
     const ran = await up(["--role", "safety", "--port", address.split(":")[1] ?? ""]).ended;
     expect(ran).toMatchObject({ exitCode: 4 });
+    expect(ran.err).toContain("callers name it in `safety.address`");
   });
 });
