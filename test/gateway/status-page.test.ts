@@ -35,7 +35,11 @@ function openPage(
   respond: (url: string, headers: Readonly<Record<string, string>>) => Promise<Response>,
   location: { hash: string; readonly pathname: string } = { hash: "", pathname: "/" },
 ) {
-  const elements = new Map([...PAGE.matchAll(/id="([\w-]+)"/g)].map((match) => [match[1] ?? "", new Element()]));
+  const elements = new Map(
+    [...PAGE.matchAll(/id="([\w-]+)"( hidden)?/g)].map(([, id = "", hidden]) => {
+      return [id, Object.assign(new Element(), { hidden: hidden !== undefined })];
+    }),
+  );
   const timers: (() => void)[] = [];
   const document = { getElementById: (id: string) => elements.get(id), createElement: () => new Element() };
   const fetch = async (url: string, options: { headers: Readonly<Record<string, string>> }) => {
@@ -122,6 +126,32 @@ test("L57: prompts for a required key, sends it, and discards a rejected one", a
   timers[0]?.();
   await until(() => seen.length === 3);
   expect(seen).toEqual([undefined, "cordum_a_b", undefined]);
+});
+
+test("shows no section before sign-in, nor after the key has been revoked", async () => {
+  const gateway = await openTestGateway();
+  const status = (await gateway.call("GET", "/api/v1/status")).body;
+  await gateway.close();
+  const refusal = () => Response.json({ title: "API key required", detail: "send one" }, { status: 401 });
+  let isSignedIn = false;
+  const { at, timers } = openPage(async (url) => {
+    if (!isSignedIn) return refusal();
+    return new Response(url.endsWith("stream") ? ": connected\n\n" : status);
+  });
+  expect(at("content").hidden).toBe(true);
+  await until(() => !at("ask").hidden);
+  expect(at("content").hidden).toBe(true);
+  isSignedIn = true;
+  timers[0]?.();
+  await until(() => at("ask").hidden);
+  expect(at("content").hidden).toBe(false);
+  isSignedIn = false;
+  timers[0]?.();
+  await until(() => !at("ask").hidden);
+  expect(at("content").hidden).toBe(true);
+  expect(at("who").text + at("fresh").text).toBe("");
+  // Every section with figures is inside the hidden part.
+  expect(PAGE.slice(0, PAGE.indexOf('id="content"'))).not.toMatch(/data-none=|id="cards"/);
 });
 
 test("L52: shows that the server is not responding", async () => {

@@ -4,6 +4,7 @@
  * 1. The content security policy admits only this style and script (by hash) and requests to this gateway.
  * 2. Values are rendered as text, never as markup.
  * 3. The page itself contains no data and needs no key. It prompts for a key if one is required, and keeps it in memory.
+ * 4. Sections are hidden until a status has been read: an empty table would look like an idle control plane.
  */
 import { createHash } from "node:crypto";
 import { Type } from "typebox";
@@ -58,6 +59,7 @@ tbody:empty::after { content: attr(data-none); color: var(--soft); font-size: 13
   width: 0; white-space: nowrap; }
 code { font: 13px ui-monospace, monospace; overflow-wrap: anywhere; }
 form { display: flex; gap: 8px; margin-top: 10px; } [hidden] { display: none !important; }
+#content { display: contents; }
 input { flex: 1; font: inherit; padding: 6px 10px; border: 1px solid var(--line); border-radius: 6px; background: var(--back);
   color: inherit; }
 button { font: inherit; padding: 6px 14px; border: 0; border-radius: 6px; background: var(--accent); color: var(--card); }
@@ -78,10 +80,11 @@ export const PAGE = `<!doctype html>
 <header><h1>Cordum</h1><span id="ready" class="badge soft">loading…</span><span id="who" class="soft"></span>
 <span id="fresh" class="soft"></span></header>
 <main>
-<section class="wide" id="ask" hidden><h2>API key required</h2>
-<p class="soft">Enter a key with read access (<code>cordum key create --role viewer</code>). It is kept only in the memory of this page.</p>
+<section class="wide" id="ask" hidden><h2>Sign in</h2>
+<p class="soft">Enter an API key with read access (<code>cordum key create --role viewer</code>). It is kept only in the memory of this page.</p>
 <form id="key-form"><input id="key" type="password" autocomplete="off" placeholder="cordum_…" aria-label="API key">
 <button>Show</button></form><p id="refused" class="bad"></p></section>
+<div id="content" hidden>
 <section class="wide" id="warnings" hidden><h2 class="warn">Warnings</h2><div id="warning-lines"></div></section>
 <section class="wide" id="cards"></section>
 ${section("Queues", "Jobs by topic.", "queues", "no queued or running jobs", ["topic", "#backlog", "#in flight"])}
@@ -93,7 +96,7 @@ ${section("Figures", "Of this process since its start.", "figures", "", ["figure
 <section class="wide"><h2>Live</h2><p class="soft" id="live-about">Latest changes of jobs and runs, newest first; best effort.</p><table class="facts">
 <thead><tr><th>time</th><th>job or run</th><th>topic or workflow</th><th>state</th></tr></thead>
 <tbody id="live" data-none="no changes since this page was opened"></tbody></table></section>
-</main><script>${SCRIPT}</script></body></html>
+</div></main><script>${SCRIPT}</script></body></html>
 `;
 
 const hashOf = (text: string): string => `'sha256-${createHash("sha256").update(text).digest("base64")}'`;

@@ -99,6 +99,7 @@ function showFacts(status) {
 
 function show(status) {
   byId("ask").hidden = true;
+  byId("content").hidden = false;
   byId("ready").textContent = status.ready ? "ready" : "not ready: " + status.not_ready_because;
   byId("ready").className = "badge " + (status.ready ? "good" : "bad");
   byId("who").textContent = status.name + " · version " + status.version + " · " + status.mode;
@@ -119,6 +120,8 @@ async function poll() {
     const body = await response.json();
     if (response.status === 401 || response.status === 403) {
       byId("ask").hidden = false;
+      byId("content").hidden = true;
+      for (const id of ["who", "fresh"]) byId(id).textContent = "";
       byId("refused").textContent = key === null ? "" : body.title + ": " + body.detail;
       key = null;
       showError("API key required");
