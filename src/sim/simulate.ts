@@ -11,6 +11,7 @@ import { openNet, type SimNet } from "./adapters/world.ts";
 import { HumanActions } from "./checks/audit-checker.ts";
 import { checkEnd, checkRetention, type Ended, isIdle } from "./checks/end-checks.ts";
 import { JobChecker } from "./checks/job-checker.ts";
+import { KillChecker } from "./checks/kill-checker.ts";
 import { checkMessageFlow } from "./checks/message-checker.ts";
 import { RolloutChecker } from "./checks/rollout-checker.ts";
 import { RunChecker } from "./checks/run-checker.ts";
@@ -20,6 +21,7 @@ import { FaultInjector, type FaultProfile, NO_NET_FAULTS } from "./faults.ts";
 import { SeededRandom } from "./random.ts";
 import { buildSystem } from "./system.ts";
 import { Clients } from "./workload/clients.ts";
+import { KillOperators } from "./workload/kill-operators.ts";
 import { Operators } from "./workload/operators.ts";
 import { drawPlan, type Plan, POLICIES } from "./workload/plan.ts";
 import { RolloutOperators } from "./workload/rollout-operators.ts";
@@ -70,7 +72,8 @@ export async function simulate(options: SimulateOptions): Promise<Report> {
   const violations = new Violations(net.timeline);
   const failures = new Set<string>();
   const safety = new SafetyChecker(net, plan, violations);
-  new JobChecker(net, plan, violations, failures);
+  const kills = new KillChecker(net, plan, violations);
+  new JobChecker(net, plan, violations, failures, (org) => kills.wasKilled(org));
   const published = checkMessageFlow(net, plan, violations);
   new RunChecker(net, plan, violations);
   new RolloutChecker(net, plan, violations);
@@ -101,6 +104,7 @@ export async function simulate(options: SimulateOptions): Promise<Report> {
   runClients.start();
   operators.start();
   new RolloutOperators(net, system, random.fork("rollout operators"), actions).start(plan.rollouts);
+  new KillOperators(net, system, random.fork("kill operators"), actions).start(plan.kills);
   injector.onKernelOutage = () => operators.onKernelOutage();
   for (const atMs of plan.publishedMs) net.timeline.postQuiet(atMs, () => kernel.publishNext());
   injector.start();
@@ -116,10 +120,9 @@ export async function simulate(options: SimulateOptions): Promise<Report> {
   checkEnd(ended);
   safety.checkEnd();
   actions.check(net, violations);
-  const [jobs, runs] = [countStates(net, JOBS), countStates(net, RUNS)];
+  const counts = { jobs: countStates(net, JOBS), runs: countStates(net, RUNS) };
   if (plan.checksRetention && violations.found.length === 0) await passRetention(ended, settings);
-  const { crashes } = injector;
-  return { seed: options.seed, crashes, jobs, runs, violations: violations.found, ...historyOf(net) };
+  return { seed: options.seed, crashes: injector.crashes, ...counts, violations: violations.found, ...historyOf(net) };
 }
 
 function historyOf(net: SimNet): Pick<Report, "hash" | "events" | "virtualMs" | "trace" | "logged"> {

@@ -5,7 +5,9 @@ import { simulate } from "../../src/sim/simulate.ts";
 
 /** Each mutant must be caught by one of its checkers within a few seeds, and that seed must have no violations without it. */
 const OPTIONS = { runs: 120, faults: "swarm" } as const;
-const SEEDS_MAX = 30;
+/** The seeds that catch the rare mutants come early: each seed costs half a second. */
+const EARLY = [1, 2, 3, 21, 13, 15];
+const SEEDS = [...new Set([...EARLY, ...Array.from({ length: 30 }, (_, index) => index + 1)])];
 
 /** Reports without a mutant by seed, because most mutants are caught by the same few seeds. */
 const unmutated = new Map<number, ReturnType<typeof simulate>>();
@@ -20,7 +22,7 @@ describe("mutants", () => {
     "$name: $about",
     async (mutant) => {
       const seen = new Set<string>();
-      for (let seed = 1; seed <= SEEDS_MAX; seed += 1) {
+      for (const seed of SEEDS) {
         const { violations } = await simulate({ ...OPTIONS, seed, mutant });
         for (const { checker } of violations) seen.add(checker);
         if (!violations.some(({ checker }) => mutant.caughtBy.includes(checker))) continue;
@@ -28,7 +30,7 @@ describe("mutants", () => {
         return;
       }
       expect.unreachable(
-        `not caught by ${mutant.caughtBy.join(" or ")} in ${SEEDS_MAX} seeds; seen: ${[...seen].join(" ")}`,
+        `not caught by ${mutant.caughtBy.join(" or ")} in ${SEEDS.length} seeds; seen: ${[...seen].join(" ")}`,
       );
     },
     180_000,

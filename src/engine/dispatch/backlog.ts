@@ -135,7 +135,7 @@ async function send(engine: DispatchContext, sent: Versioned<Job>): Promise<void
   try {
     const target = targetOf(engine, job);
     // Since the commit a pool began to drain, the last eligible worker left, or a kill switch was engaged.
-    const isBlocked = target.kind === "wait" || target.kind === "lease" || engine.pools.killOf(job.org) !== null;
+    const isBlocked = target.kind === "wait" || target.kind === "lease" || engine.pools.isBlocked(job.org);
     if (isBlocked) return await returnToBacklog(engine, sent);
     if (isStored(job)) {
       const input = await readInput(engine, job);

@@ -42,12 +42,14 @@ export async function allowedPerOrg(
   waiting: ReadonlyMap<string, number>,
 ): Promise<ReadonlyMap<string, number>> {
   const settings = engine.settings.current;
-  const isLimited = [...waiting.keys()].some((org) => jobLimitOf(settings, org) !== null || engine.pools.killOf(org));
+  const isLimited = [...waiting.keys()].some(
+    (org) => jobLimitOf(settings, org) !== null || engine.pools.isBlocked(org),
+  );
   if (!isLimited) return waiting;
   const running = await engine.world.store.counts(RUNNING_GROUP, ORGS_MAX);
   const allowed = new Map<string, number>();
   for (const [org, count] of waiting) {
-    if (engine.pools.killOf(org)) continue;
+    if (engine.pools.isBlocked(org)) continue;
     const room = (jobLimitOf(settings, org) ?? Number.POSITIVE_INFINITY) - (running.get(org) ?? 0);
     if (room > 0) allowed.set(org, Math.min(count, room));
   }

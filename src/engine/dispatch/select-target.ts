@@ -31,7 +31,7 @@ export function dispatchBlock(
   engine: Needs<"world" | "settings" | "registry" | "pools" | "safety">,
   job: Job,
 ): DispatchBlock | null {
-  if (engine.pools.killOf(job.org)) return { kind: "stays" };
+  if (engine.pools.isBlocked(job.org)) return { kind: "stays" };
   const unpermitted = engine.safety.block(job);
   if (unpermitted) return unpermitted;
   if (job.requires.length === 0 && engine.pools.draining.size === 0 && !engine.registry.hasUnsupported) return null;

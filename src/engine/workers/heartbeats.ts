@@ -18,6 +18,7 @@ import type { WorkerHeartbeat } from "./worker-registry.ts";
  * 2. Best effort: the sweeper and the jobs' due times repair what is missed.
  */
 export async function watchWorkers(engine: DispatchContext): Promise<Stop> {
+  engine.pools.awaitRead();
   const { bus } = engine.world;
   const progress = new ProgressBuffer(engine);
   const stops = await Promise.all([
@@ -28,7 +29,7 @@ export async function watchWorkers(engine: DispatchContext): Promise<Stop> {
       if (changeIn(engine, packet) === POOLS_CHANGED) engine.tasks.track(tryRefreshPools(engine));
     }),
   ]);
-  const stopRefreshing = startRefresh(engine);
+  const stopRefreshing = await startRefresh(engine);
   return async () => {
     stopRefreshing();
     progress.stop();
@@ -124,26 +125,29 @@ async function tryRefreshPools(engine: DispatchContext): Promise<void> {
 }
 
 /** Refreshes now and every few seconds, in case a broadcast was missed. */
-function startRefresh(engine: DispatchContext): Cancel {
+async function startRefresh(engine: DispatchContext): Promise<Cancel> {
   const { clock, random } = engine.world;
   let isStopped = false;
   let cancel: Cancel = () => {};
-  const refresh = () => {
-    const done = tryRefreshPools(engine).then(() => {
-      if (!isStopped) {
-        const everyMs = engine.rollouts.active.length > 0 ? ROLLOUTS_EVERY_MS : POOLS_EVERY_MS;
-        cancel = clock.after(everyMs * (0.5 + random.next()), refresh);
-      }
-    });
-    engine.tasks.track(done);
+  const refresh = async () => {
+    await tryRefreshPools(engine);
+    if (!isStopped)
+      cancel = clock.after(refreshMs(engine) * (0.5 + random.next()), () => engine.tasks.track(refresh()));
   };
-  refresh();
+  await refresh();
   return () => {
     isStopped = true;
     cancel();
   };
 }
 
+function refreshMs({ pools, rollouts }: DispatchContext): number {
+  if (pools.isUnread) return UNREAD_EVERY_MS;
+  return rollouts.active.length > 0 ? ROLLOUTS_EVERY_MS : POOLS_EVERY_MS;
+}
+
+/** Nothing is dispatched before the first read. */
+const UNREAD_EVERY_MS = 500;
 const POOLS_EVERY_MS = 15_000;
 /** While a rollout is active: a rollback must reach every process within a minute, although broadcasts and reads fail. */
 const ROLLOUTS_EVERY_MS = 5_000;

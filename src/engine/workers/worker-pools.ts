@@ -17,12 +17,14 @@ import type { PoolFacts } from "./worker-registry.ts";
  * 1. The records in the store are authoritative. Each process caches them, refreshed on a change broadcast and every
  *    few seconds.
  * 2. A draining pool gets no new jobs; its workers finish theirs.
- * 3. Jobs that waited for a pool or a kill switch are requeued as soon as this process sees it resumed or released.
+ * 3. A process that has not read them since its start dispatches nothing: a kill switch may be engaged.
+ * 4. Jobs that waited for a pool or a kill switch are requeued as soon as this process sees it resumed or released.
  */
 export class Pools {
   draining: ReadonlySet<string> = new Set();
   /** Engaged kill switches by scope. */
   kills: ReadonlyMap<string, Kill> = new Map();
+  #isUnread = false;
   #begun = 0;
   #taken = 0;
   #settings: Readonly<Record<string, PoolSettings>> = {};
@@ -52,6 +54,15 @@ export class Pools {
     return named;
   }
 
+  /** Blocks dispatch until the first read. */
+  awaitRead(): void {
+    this.#isUnread = this.#taken === 0;
+  }
+
+  get isUnread(): boolean {
+    return this.#isUnread;
+  }
+
   /** Starts a read. Its result is discarded if a later read finished first. */
   begin(): number {
     this.#begun += 1;
@@ -62,6 +73,7 @@ export class Pools {
   apply(order: number, draining: ReadonlySet<string>, kills: ReadonlyMap<string, Kill>): boolean {
     if (order <= this.#taken) return false;
     this.#taken = order;
+    this.#isUnread = false;
     this.draining = draining;
     this.kills = kills;
     return true;
@@ -70,6 +82,11 @@ export class Pools {
   /** The kill switch that blocks the org; null if none. */
   killOf(org: string): Kill | null {
     return killOf(this.kills, org);
+  }
+
+  /** Whether jobs of the org must stay in the backlog. */
+  isBlocked(org: string): boolean {
+    return this.#isUnread || this.killOf(org) !== null;
   }
 
   readonly factsOf = (pool: string): PoolFacts => ({
@@ -113,7 +130,7 @@ export async function refreshPools(engine: DispatchContext): Promise<void> {
   const kills = new Map(
     page.items.flatMap(({ id, value }) => (isKillId(id) && "scope" in value ? [[value.scope, value]] : [])),
   );
-  const { draining: drainedBefore, kills: killedBefore } = engine.pools;
+  const { draining: drainedBefore, kills: killedBefore, isUnread: wasUnread } = engine.pools;
   if (!engine.pools.apply(order, draining, kills)) return;
   rollouts.apply(
     page.items.flatMap(({ id, value }) => (isRolloutRecord(id) && "treatment" in value ? [value] : [])),
@@ -121,7 +138,7 @@ export async function refreshPools(engine: DispatchContext): Promise<void> {
   );
   const isResumed = [...drainedBefore].some((name) => !draining.has(name));
   const isReleased = [...killedBefore.keys()].some((scope) => !kills.has(scope));
-  if (isResumed || isReleased) engine.tasks.track(requeueAll(engine));
+  if (isResumed || isReleased || wasUnread) engine.tasks.track(requeueAll(engine));
   // The age of a copy is known only if the time was taken before the read.
   if (readMs === null && !rollouts.isEmpty) await refreshPools(engine);
 }

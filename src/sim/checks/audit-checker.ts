@@ -2,6 +2,7 @@ import { AUDIT_PAGES } from "../../core/model/audit.ts";
 import { JOBS } from "../../core/model/job.ts";
 import { RUNS, TIMELINE } from "../../core/model/run.ts";
 import type { SimNet } from "../adapters/world.ts";
+import { KILL_OPERATOR } from "../workload/kill-operators.ts";
 import type { Violations } from "./violations.ts";
 
 export interface ActionOutcome {
@@ -27,7 +28,10 @@ export class HumanActions {
   check({ store }: SimNet, violations: Violations): void {
     const entries = new Map<string, number>();
     for (const { value } of store.rows(AUDIT_PAGES)) {
-      for (const { who } of value.entries) entries.set(who, (entries.get(who) ?? 0) + 1);
+      for (const { who, kind } of value.entries) {
+        // A kill switch cancels jobs in the name of the person who engaged it.
+        if (!who.startsWith(KILL_OPERATOR) || kind === "kill") entries.set(who, (entries.get(who) ?? 0) + 1);
+      }
     }
     const named = new Set<string | undefined>();
     for (const { value } of store.rows(JOBS)) for (const { who } of value.history) named.add(who);
@@ -57,4 +61,6 @@ const EFFECTS = [
   "closed",
   "applied",
   "deleted",
+  "engaged",
+  "released",
 ];

@@ -20,6 +20,7 @@ import type { Order, Plan } from "../workload/plan.ts";
 import type { RunClients } from "../workload/run-clients.ts";
 import { TALLIES, TALLY_SUBJECT } from "../workload/tally.ts";
 import { APPROVAL_TOPIC, DENIED_TOPIC } from "../workload/workers.ts";
+import { isKilled } from "./kill-checker.ts";
 import { deadLetterId } from "./message-checker.ts";
 import { areRunsIdle, checkRuns } from "./run-end-checks.ts";
 import type { Violations } from "./violations.ts";
@@ -86,7 +87,9 @@ function checkJob({ plan, system, violations, published }: Ended, job: Job): voi
 function outcomeProblem(job: Job, order: Order, plan: Plan, hasSucceeded: boolean): string | null {
   // Without an answer of the kernel the job ends at its deadline.
   const isRefused = job.state === "DENIED" || (job.state === "TIMEOUT" && job.attempt === 0);
-  if (job.state === "CANCELLED") return order.cancelAfterMs === null ? "CANCELLED without a request" : null;
+  if (job.state === "CANCELLED") {
+    return order.cancelAfterMs === null && !isKilled(job) ? "CANCELLED without a request" : null;
+  }
   if (job.topic === DENIED_TOPIC && !isRefused && !job.bypass) return `${job.state} on ${job.topic}`;
   const isRejected = job.topic === APPROVAL_TOPIC && (order.decision === "reject" || order.decision === "both");
   if (job.state === "DENIED" && job.topic !== DENIED_TOPIC && !isRejected) return `DENIED on ${job.topic}`;

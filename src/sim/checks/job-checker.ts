@@ -16,6 +16,7 @@ export class JobChecker {
   readonly #plan: Plan;
   readonly #violations: Violations;
   readonly #failures: ReadonlySet<string>;
+  readonly #wasKilled: (org: string) => boolean;
   readonly #inFlight = new Map<string, number>();
   readonly #running = new Map<string, number>();
   readonly #openJobs = new Map<string, number>();
@@ -23,7 +24,14 @@ export class JobChecker {
   readonly #waiting = new Map<string, Map<string, Waiting>>();
 
   /** `failures`: `job@attempt` of every attempt that a worker reported as failed. */
-  constructor(net: SimNet, plan: Plan, violations: Violations, failures: ReadonlySet<string>) {
+  constructor(
+    net: SimNet,
+    plan: Plan,
+    violations: Violations,
+    failures: ReadonlySet<string>,
+    wasKilled: (org: string) => boolean,
+  ) {
+    this.#wasKilled = wasKilled;
     this.#failures = failures;
     this.#net = net;
     this.#plan = plan;
@@ -171,7 +179,8 @@ export class JobChecker {
     }
     for (const [org, waiting] of orgs) {
       if (org === job.org) continue;
-      if (waiting.jobs === 0 || (this.#running.get(org) ?? 0) >= this.#limitOf(org)) waiting.passedOver = 0;
+      if (waiting.jobs === 0 || this.#wasKilled(org) || (this.#running.get(org) ?? 0) >= this.#limitOf(org))
+        waiting.passedOver = 0;
       // Entries claimed by a crashed process cannot be dispatched before the claim expires.
       else if (this.#net.store.hasVisible(JOBS.name, queueOf(job.topic, org), serverNow(this.#net)))
         waiting.passedOver += 1;

@@ -1,7 +1,7 @@
 import { AUDIT_PENDING, type PendingAudit } from "../../core/model/audit.ts";
 import { BREAKERS } from "../../core/model/breaker.ts";
 import { FAIL_OPENS, type FailOpenGrant } from "../../core/model/fail-open.ts";
-import { JOBS, type Job } from "../../core/model/job.ts";
+import { isFinal, JOBS, type Job } from "../../core/model/job.ts";
 import type { Decision, PolicyRequest } from "../../core/policy/decision.ts";
 import type { Breaker } from "../../core/retry/breaker.ts";
 import { FAIL_OPEN_TOTAL } from "../../engine/safety/index.ts";
@@ -92,6 +92,8 @@ export class SafetyChecker {
         this.#violations.add("verdict", job.id, `${job.safety.effect} is not the kernel's verdict`);
       }
     }
+    // A redriven job is checked again: verdicts of its earlier attempts are void.
+    if (before && isFinal(before.state) && !isFinal(job.state)) this.#received.delete(job.id);
     if (before?.state === "APPROVAL_REQUIRED" && job.state !== before.state) this.#checkApproval(before, job);
     // A job that waits for a sub-run is not dispatched.
     const isDispatched = job.step === undefined || job.step.kind === "worker";

@@ -21,6 +21,7 @@ export const CHECKERS = {
   permit: "no job is dispatched without a verdict, an approval, or a fail-open lease in force at that instant",
   verdict: "stored verdicts are the kernel's, and a process never bypasses a verdict it received",
   bypass: "a job dispatched without a verdict is labelled, recorded in its history, audited and counted",
+  kill: "no job of a scope is dispatched a minute after its kill switch was engaged, and no other job is killed",
   lease: "a fail-open lease ends on time and stays ended",
   probes: "a half-open breaker lets through no more probes than configured",
   approval: "an approval is used once, and only under the policy it was requested for",

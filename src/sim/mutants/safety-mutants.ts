@@ -1,14 +1,16 @@
 import { defaultSettings } from "../../config/config.ts";
 import { bypassSafety } from "../../core/jobs/lifecycle.ts";
+import { AUDIT_PENDING, type PendingAudit } from "../../core/model/audit.ts";
 import { covers, endedOf, FAIL_OPEN_MS, FAIL_OPENS, isInForce } from "../../core/model/fail-open.ts";
 import { JOBS, type Job, RUNNING_GROUP } from "../../core/model/job.ts";
+import { isKillId, POOLS_LIST } from "../../core/model/kill-switch.ts";
 import { OPEN_JOBS_GROUP } from "../../core/model/quota.ts";
 import type { Decision, PolicyRequest } from "../../core/policy/decision.ts";
 import { FAIL_OPEN_TOTAL } from "../../engine/safety/index.ts";
 import type { Change, Guard } from "../../ports/store.ts";
 import type { World } from "../../ports/world.ts";
 import type { SimNet } from "../adapters/world.ts";
-import { withBroadcast, withCommit, withGuards, withSafety, withValues } from "./decorators.ts";
+import { withBroadcast, withCommit, withGuards, withSafety, withStore, withValues } from "./decorators.ts";
 import type { Mutant } from "./registry.ts";
 
 /** Bugs in verdicts, approvals, fail-open leases, the breaker, and tenant limits. */
@@ -82,6 +84,25 @@ export const SAFETY_MUTANTS: readonly Mutant[] = [
       }))(world),
   },
   {
+    name: "kill-not-read",
+    about: "processes that did not engage a kill switch never learn of it",
+    caughtBy: ["kill"],
+    world: withStore((store) => ({
+      list: async (table, query) => {
+        const page = await store.list(table, query);
+        return query.index === POOLS_LIST ? { ...page, items: page.items.filter(({ id }) => !isKillId(id)) } : page;
+      },
+    })),
+  },
+  {
+    name: "kill-not-audited",
+    about: "a kill switch is engaged and released without an audit entry",
+    caughtBy: ["human_actions"],
+    world: withCommit((change, commit) =>
+      commit({ ...change, puts: change.puts.filter(({ table, value }) => !isKillAudit(table, value)) }),
+    ),
+  },
+  {
     name: "backlog-quota-not-guarded",
     about: "the commit of a submission does not guard the tenant's quota of open jobs",
     caughtBy: ["tenant"],
@@ -97,6 +118,12 @@ export const SAFETY_MUTANTS: readonly Mutant[] = [
 
 function isNotOf(group: string): (guard: Guard) => boolean {
   return (guard) => guard.kind !== "counter" || guard.counter.group !== group;
+}
+
+function isKillAudit(table: string, value: unknown): boolean {
+  return (
+    table === AUDIT_PENDING.name && (value as PendingAudit | null)?.lines.some(({ kind }) => kind === "kill") === true
+  );
 }
 
 /** The change with a bypass instead of the verdict; null when it has no verdict or no lease is open. */

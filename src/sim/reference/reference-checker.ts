@@ -201,6 +201,8 @@ function inAnyOrder(
   const denied = ended.filter(({ isNew }) => isNew);
   const paused = pausedIn(before, after);
   const pause: Action = (from) => (paused === null ? from : pauseRef(workflow, from, paused, commit));
+  // The engine starts steps after the last event: a run that is resumed and fails in one commit starts none.
+  const pauseFirst: Action = (from) => (paused === null || from.end !== null ? from : { ...from, isPaused: paused });
   const apply = (from: RefState, events: readonly RefEvent[]) => applyEvents(workflow, from, events, commit);
   const actions = [expiriesIn(after), endIn(after)].filter((events) => events.length > 0);
   const deny: Action = (from) => applyDenied(workflow, from, denied, commit);
@@ -220,7 +222,7 @@ function inAnyOrder(
     }
   };
   for (const isEarly of actions.length > 0 && denied.length > 0 ? [false, true] : [false]) {
-    visit(pause(state), 0, 0, isEarly);
+    visit(pauseFirst(state), 0, 0, isEarly);
     // A pause after a timeout of the same commit.
     if (paused !== null && actions.length > 0) visit(state, 0, 0, isEarly);
   }

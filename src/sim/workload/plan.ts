@@ -4,6 +4,7 @@ import type { PolicyDocument } from "../../core/policy/document.ts";
 import type { OrgSettings, Settings } from "../../core/settings.ts";
 import { drawFaults, type FaultProfile, type Faults } from "../faults.ts";
 import type { SeededRandom } from "../random.ts";
+import { drawKills, type KillPlan } from "./kill-operators.ts";
 import { drawRollouts, type RolloutPlan } from "./rollout-operators.ts";
 import { drawRuns, type RunPlan } from "./run-plan.ts";
 import { TALLY_TTL_MS } from "./tally.ts";
@@ -25,6 +26,7 @@ export interface Plan {
   readonly garbage: readonly Garbage[];
   readonly leases: readonly LeasePlan[];
   readonly rollouts: readonly RolloutPlan[];
+  readonly kills: readonly KillPlan[];
   /** The times at which the next policy is published. */
   readonly publishedMs: readonly number[];
 }
@@ -120,8 +122,9 @@ export function drawPlan(random: SeededRandom, jobs: number, profile: FaultProfi
   const hasClockSteps = faults.process.clockStepEveryMs !== null;
   const plainMs = 40_000 + 200 * jobs;
   const rollouts = drawRollouts(random.fork("rollout plan"), plainMs);
-  // A rollback must have a minute to reach every process.
-  const safetyMs = rollouts.length === 0 ? plainMs : plainMs + 30_000;
+  const kills = drawKills(random.fork("kill plan"), plainMs + 30_000, ORGS);
+  // A rollback and a kill switch must have a minute to reach every process.
+  const safetyMs = rollouts.length + kills.length === 0 ? plainMs : plainMs + 30_000;
   // A fifth of the orders are runs, each with several jobs.
   const runs = Math.floor(jobs / 5);
   const skew = (): number => Math.round(random.between(-0.5, 0.5) * faults.process.skewMsMax);
@@ -159,6 +162,7 @@ export function drawPlan(random: SeededRandom, jobs: number, profile: FaultProfi
     garbage: drawGarbage(random.fork("garbage"), Math.ceil(jobs / 25), safetyMs),
     leases: drawLeases(random.fork("leases"), safetyMs),
     rollouts,
+    kills,
     publishedMs: POLICIES.slice(2).map(() => random.between(0, safetyMs)),
   };
 }

@@ -1,12 +1,13 @@
 // L35: the kill switch stops all work of its scope.
 
 import { describe, expect, test } from "vitest";
-import { killId } from "../../../src/core/model/kill-switch.ts";
+import { killId, POOLS } from "../../../src/core/model/kill-switch.ts";
 import { completeLeased } from "../../../src/engine/dispatch/job-lease.ts";
 import { leaseJobs } from "../../../src/engine/dispatch/lease-jobs.ts";
 import type { Engine } from "../../../src/engine/engine.ts";
 import { explain } from "../../../src/engine/observe/explain-job.ts";
 import { engageKill, listKills, releaseKill } from "../../../src/engine/safety/kill-switch.ts";
+import { startControl } from "../../../src/engine/start-control.ts";
 import { refreshPools, setDraining } from "../../../src/engine/workers/worker-pools.ts";
 import { CANCEL } from "../../../src/protocol/subjects.ts";
 import { auditLines } from "../audit/audit-lines.ts";
@@ -47,6 +48,28 @@ describe("an engaged kill switch", () => {
     await harness.pass(500); // Less than a sweep interval.
     expect([...ran].sort()).toEqual([...ids, acme].sort());
     expect(await auditLines(harness, engine, "kill")).toEqual(["ann engaged", "bob released"]);
+  });
+
+  test("holds in a process that has not read it since its start", async () => {
+    const { harness, engine, ran } = await twoProcesses();
+    await harness.run(engageKill(engine, request));
+    await harness.pass(100);
+    const started = harness.engine("c3");
+    const { store } = started.world;
+    const list = store.list.bind(store);
+    let isReadable = false;
+    const listOrFail: typeof store.list = (collection, query) =>
+      collection.name !== POOLS.name || isReadable ? list(collection, query) : Promise.reject(new Error("no answer"));
+    Object.assign(store, { list: listOrFail });
+    await harness.run(startControl(started));
+    await harness.admit(started, { topic: "t" });
+    const acme = idOf(await harness.admit(started, { topic: "t", org: "acme" }));
+    for (const name of ["c1", "c2"]) harness.crash(name);
+    await harness.pass(10_000);
+    expect(ran).toEqual([]);
+    isReadable = true;
+    await harness.pass(1_000);
+    expect(ran).toEqual([acme]);
   });
 
   test("with scope `*` stops dispatch and leases of every tenant", async () => {
