@@ -23,6 +23,9 @@ export interface Store {
   /** One page of an index, newest first by default. */
   list<T>(table: Table<T>, query: ListQuery): Promise<Page<T>>;
 
+  /** The number of entries of an index within a range of scores. */
+  count<T>(table: Table<T>, query: CountQuery): Promise<number>;
+
   /**
    * Claims the first entries of a queue, in order. They are hidden from every other `take` until `nowMs + leaseMs` or until
    * a commit moves them. They keep their position in the queue.
@@ -111,7 +114,17 @@ export type Committed =
   /** `value`: the counter's value before this change; 0 for other guards. */
   | { readonly kind: "refused"; readonly guard: Guard; readonly value: number };
 
-export interface ListQuery {
+/** Both bounds are inclusive. The score of most lists is the creation time, so a range of it is an age. */
+export interface ScoreRange {
+  readonly scoreMin?: number | undefined;
+  readonly scoreMax?: number | undefined;
+}
+
+export interface CountQuery extends ScoreRange {
+  readonly index: string;
+}
+
+export interface ListQuery extends ScoreRange {
   readonly index: string;
   readonly limit: number;
   readonly cursor?: string | undefined;

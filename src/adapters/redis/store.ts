@@ -4,10 +4,12 @@ import type { Log } from "../../ports/log.ts";
 import type {
   Change,
   Committed,
+  CountQuery,
   Due,
   DueQuery,
   ListQuery,
   Page,
+  ScoreRange,
   Store,
   TakeQuery,
   Versioned,
@@ -15,12 +17,21 @@ import type {
 import { invalidCursor } from "../../ports/store.ts";
 import { type Deferred, RedisBatch } from "./batch.ts";
 import type { RedisConnection } from "./connection.ts";
-import { decodeRecord, encodeArgs, encodeChange, encodeSent, idOfMember, inCheckOrder, ridOf } from "./encode.ts";
+import {
+  decodeRecord,
+  encodeArgs,
+  encodeChange,
+  encodeSent,
+  idOfMember,
+  inCheckOrder,
+  memberOf,
+  ridOf,
+} from "./encode.ts";
 import { RedisFailure, unreadable } from "./errors.ts";
 import type { RedisPipe } from "./pipe.ts";
 import { DUE, TAKE, UNTAKE } from "./scripts/claims.ts";
 import { COMMIT } from "./scripts/commit.ts";
-import { COUNTS, LIST, RECOUNT, UNSENT } from "./scripts/pages.ts";
+import { COUNT, COUNTS, LIST, RECOUNT, UNSENT } from "./scripts/pages.ts";
 
 /**
  * The store on Redis 7 or Valkey.
@@ -67,10 +78,13 @@ export class RedisStore implements Store {
   }
 
   async list<T>(table: Table<T>, query: ListQuery): Promise<Page<T>> {
-    const { index, limit, cursor = "", order = "newest" } = query;
-    if (cursor !== "" && !CURSOR.test(cursor)) throw invalidCursor(cursor);
+    const { index, limit, cursor, order = "newest" } = query;
+    if (cursor !== undefined && !CURSOR.test(cursor)) throw invalidCursor(cursor);
     if (limit < 1) return { items: [], cursor: null };
-    const reply = await this.#run(LIST, [ridOf(table.name, index), table.name, String(limit + 1), order, cursor]);
+    const { first, last } = boundsOf(query);
+    const after = cursor === undefined ? null : `(${cursor}`;
+    const [start, end] = order === "oldest" ? [laterOf(first, after), last] : [earlierOf(last, after), first];
+    const reply = await this.#run(LIST, [ridOf(table.name, index), table.name, String(limit + 1), order, start, end]);
     const items: Versioned<T>[] = [];
     for (let at = 0; at < reply.length && items.length < limit; at += 2) {
       const id = idOfMember(reply[at]!);
@@ -78,6 +92,11 @@ export class RedisStore implements Store {
     }
     const isMore = reply.length > 2 * limit;
     return { items, cursor: isMore ? reply[2 * limit - 2]! : null };
+  }
+
+  async count<T>(table: Table<T>, query: CountQuery): Promise<number> {
+    const { first, last } = boundsOf(query);
+    return Number(await this.#pipe.run(COUNT, [ridOf(table.name, query.index), first, last]));
   }
 
   async take<T>(table: Table<T>, { queue, limit, nowMs, leaseMs }: TakeQuery): Promise<readonly Versioned<T>[]> {
@@ -201,6 +220,21 @@ export class RedisStore implements Store {
 }
 
 type Load = Deferred<string | null> & { readonly key: string };
+
+/** Members start with their padded score, so the bounds of a range of scores are members without an id. */
+function boundsOf({ scoreMin, scoreMax }: ScoreRange): { readonly first: string; readonly last: string } {
+  return {
+    first: scoreMin === undefined ? "-" : `[${memberOf(Math.max(0, scoreMin), "")}`,
+    last: scoreMax === undefined || scoreMax >= SCORE_MAX ? "+" : `(${memberOf(Math.max(-1, scoreMax) + 1, "")}`,
+  };
+}
+
+const laterOf = (first: string, after: string | null): string =>
+  after === null || (first !== "-" && first.slice(1) > after.slice(1)) ? first : after;
+const earlierOf = (last: string, after: string | null): string =>
+  after === null || (last !== "+" && last.slice(1) < after.slice(1)) ? last : after;
+
+const SCORE_MAX = 2 ** 52 - 1;
 
 const LOADS_MAX = 256;
 

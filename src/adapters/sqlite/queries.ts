@@ -1,4 +1,4 @@
-import type { DueQuery, TakeQuery } from "../../ports/store.ts";
+import type { CountQuery, DueQuery, ListQuery, TakeQuery } from "../../ports/store.ts";
 import type { Claims, Place } from "./claims.ts";
 import type { Database, Statement } from "./database.ts";
 import { bytesSum, checkSum, rowSum } from "./integrity/checksum.ts";
@@ -25,14 +25,30 @@ export class Queries {
   }
 
   /** The rows of a list after a place, or from its start. */
-  list(table: string, name: string, isOldestFirst: boolean, after: ListPlace | null, limit: number): PlacedRow[] {
-    const { score, id } = after ?? (isOldestFirst ? BEFORE_ALL : AFTER_ALL);
+  list(
+    table: string,
+    { index, order, scoreMin, scoreMax }: ListQuery,
+    after: ListPlace | null,
+    limit: number,
+  ): PlacedRow[] {
+    const isOldestFirst = order === "oldest";
+    // The ids of one score are between "" and the next score.
+    const start = isOldestFirst
+      ? { score: scoreMin ?? -1, id: "" }
+      : { score: (scoreMax ?? SCORE_MAX - 1) + 1, id: "" };
+    const { score, id } =
+      after === null || isBefore(isOldestFirst ? after : start, isOldestFirst ? start : after) ? start : after;
+    const end = isOldestFirst ? (scoreMax ?? SCORE_MAX) : (scoreMin ?? -1);
     const statement = isOldestFirst ? this.#sql.listOldest : this.#sql.listNewest;
-    const rows = statement.all(table, name, score, id, limit) as ListedRecord[];
+    const rows = statement.all(table, index, score, id, end, limit) as ListedRecord[];
     return rows.map((row) => {
       const { version, value, list_score } = checkedEntry(row);
       return { score: list_score, id: row.id, version, value };
     });
+  }
+
+  count(table: string, { index, scoreMin, scoreMax }: CountQuery): number {
+    return (this.#sql.count.get(table, index, scoreMin ?? -1, scoreMax ?? SCORE_MAX) as { size: number }).size;
   }
 
   take(table: string, query: TakeQuery): readonly RecordRow[] {
@@ -113,12 +129,13 @@ function prepare(db: Database) {
   const list = (after: "<" | ">", order: "asc" | "desc"): Statement =>
     db.prepare(
       `select ${LISTED_COLUMNS} from lists l left join records r on r.tbl = l.tbl and r.id = l.id ` +
-        `where l.tbl = ? and l.name = ? and (l.score, l.id) ${after} (?, ?) ` +
+        `where l.tbl = ? and l.name = ? and (l.score, l.id) ${after} (?, ?) and l.score ${after === "<" ? ">=" : "<="} ? ` +
         `order by l.score ${order}, l.id ${order} limit ?`,
     );
   return {
     listNewest: list("<", "desc"),
     listOldest: list(">", "asc"),
+    count: db.prepare("select count(*) as size from lists where tbl = ? and name = ? and score between ? and ?"),
     queue: db.prepare(
       `select ${RECORD_COLUMNS} from records r ` +
         "where tbl = ? and queue = ? and (score, id) >= (?, ?) order by score, id limit ?",
@@ -136,6 +153,5 @@ function prepare(db: Database) {
 }
 
 const SCORE_MAX = 2 ** 53 - 1;
-const BEFORE_ALL: ListPlace = { score: -1, id: "" };
-const AFTER_ALL: ListPlace = { score: SCORE_MAX, id: "" };
+const isBefore = (a: ListPlace, b: ListPlace): boolean => a.score < b.score || (a.score === b.score && a.id < b.id);
 const FIRST: Place = { score: -SCORE_MAX, table: "", id: "" };

@@ -3,6 +3,7 @@ import type { Message } from "../../ports/bus.ts";
 import {
   type Change,
   type Committed,
+  type CountQuery,
   type Due,
   type DueQuery,
   deltasOf,
@@ -54,15 +55,17 @@ export class SqliteStore implements Store {
     return await this.#writer.write("memory", () => this.#memtable.commit(prepared));
   }
 
-  async list<T>(table: Table<T>, { index, limit, cursor, order }: ListQuery): Promise<Page<T>> {
+  async list<T>(table: Table<T>, query: ListQuery): Promise<Page<T>> {
+    const { limit, cursor } = query;
     const after = cursor === undefined ? null : decodeCursor(cursor);
-    const isOldestFirst = order === "oldest";
-    const rows = await this.#writer.query("snapshot", () =>
-      this.#queries.list(table.name, index, isOldestFirst, after, limit + 1),
-    );
+    const rows = await this.#writer.query("snapshot", () => this.#queries.list(table.name, query, after, limit + 1));
     const items = rows.slice(0, limit);
     const last = rows.length > limit ? items.at(-1) : undefined;
     return { items: items.map((row) => versionedOf<T>(row)), cursor: last ? encodeCursor(last) : null };
+  }
+
+  count<T>(table: Table<T>, query: CountQuery): Promise<number> {
+    return this.#writer.query("snapshot", () => this.#queries.count(table.name, query));
   }
 
   async take<T>(table: Table<T>, query: TakeQuery): Promise<readonly Versioned<T>[]> {

@@ -4,6 +4,7 @@ import { applyPatch, diff, type Patch } from "../../ports/record-patch.ts";
 import type {
   Change,
   Committed,
+  CountQuery,
   Due,
   DueQuery,
   Guard,
@@ -104,13 +105,20 @@ export class MemoryStore {
   list<T>(table: Table<T>, query: ListQuery): Page<T> {
     const data = this.#table(table.name);
     const places =
-      data.lists.get(query.index)?.page(query.order ?? "newest", readCursor(query.cursor), query.limit + 1) ?? [];
+      data.lists.get(query.index)?.page(query.order ?? "newest", readCursor(query.cursor), query.limit + 1, query) ??
+      [];
     const shown = places.slice(0, query.limit);
     const last = shown.at(-1);
     return {
       items: shown.flatMap(({ id }) => recordOf<T>(data, id) ?? []),
       cursor: last !== undefined && places.length > query.limit ? `${last.score}/${last.id}` : null,
     };
+  }
+
+  countIn<T>(table: Table<T>, query: CountQuery): number {
+    return (
+      this.#table(table.name).lists.get(query.index)?.page("oldest", null, Number.MAX_SAFE_INTEGER, query).length ?? 0
+    );
   }
 
   take<T>(table: Table<T>, { queue, limit, nowMs, leaseMs }: TakeQuery): readonly Versioned<T>[] {

@@ -1,3 +1,5 @@
+import type { ScoreRange } from "../../ports/store.ts";
+
 /** An entry of a sorted set. A claimed entry is hidden until its lease expires. */
 export interface SortedEntry {
   readonly score: number;
@@ -74,11 +76,12 @@ export class Sorted {
     }
   }
 
-  /** Up to `limit` entries after a cursor, or from the start of the order. */
+  /** Up to `limit` entries within a range of scores, after a cursor or from the start of the order. */
   page(
     order: "newest" | "oldest",
     behind: { score: number; id: string } | null,
     limit: number,
+    { scoreMin = Number.NEGATIVE_INFINITY, scoreMax = Number.POSITIVE_INFINITY }: ScoreRange = {},
   ): readonly SortedEntry[] {
     const step = order === "oldest" ? 1 : -1;
     const found: SortedEntry[] = [];
@@ -89,6 +92,7 @@ export class Sorted {
       for (let at = step === 1 ? 0 : chunk.length - 1; at >= 0 && at < chunk.length; at += step) {
         const entry = chunk[at]!;
         if (behind !== null && compare(entry, behind.score, behind.id) * step <= 0) continue;
+        if (entry.score < scoreMin || entry.score > scoreMax) continue;
         if (found.length >= limit) return found;
         found.push(entry);
       }

@@ -19,6 +19,7 @@ export function simStore(net: Network, server: MemoryStore, process: Process, on
         return committed;
       }),
     list: (table, query) => onServer(() => server.list(table, query)),
+    count: (table, query) => onServer(() => server.countIn(table, query)),
     take: (table, query) => onServer(() => server.take(table, query)),
     untake: (table, queue, ids) => onServer(() => server.untake(table, queue, ids)),
     due: (query) => onServer(() => server.due(query)),

@@ -5,6 +5,32 @@ import { at, DOCS, type Doc, NOTES, names, type StoreCase } from "./store.subjec
 export function listCases(test: StoreCase): void {
   orderCases(test);
   pagingCases(test);
+  rangeCases(test);
+}
+
+function rangeCases(test: StoreCase): void {
+  test("limits pages and counts to a range of scores, both bounds included", async (kit) => {
+    await kit.create(Object.fromEntries(names("d", 30).map((id, n) => [id, listed(Math.floor(n / 3), "all")])));
+    const range = { index: "all", scoreMin: 2, scoreMax: 5 };
+    const within = names("d", 30).slice(6, 18);
+    expect((await kit.pages({ ...range, limit: 5, order: "oldest" })).flat()).toEqual(within);
+    expect((await kit.pages({ ...range, limit: 5 })).flat()).toEqual([...within].reverse());
+    expect(await kit.run(kit.store.count(DOCS, range))).toBe(12);
+    expect(await kit.run(kit.store.count(DOCS, { index: "all" }))).toBe(30);
+    expect(await kit.run(kit.store.count(DOCS, { index: "all", scoreMin: 9 }))).toBe(3);
+    expect(await kit.run(kit.store.count(DOCS, { index: "all", scoreMax: 0 }))).toBe(3);
+    expect(await kit.run(kit.store.count(DOCS, { index: "all", scoreMin: 6, scoreMax: 5 }))).toBe(0);
+    expect(await kit.run(kit.store.count(DOCS, { index: "none" }))).toBe(0);
+  });
+
+  test("ignores a cursor outside of the range", async (kit) => {
+    await kit.create(Object.fromEntries(names("d", 10).map((id, n) => [id, listed(n, "all")])));
+    for (const order of ["newest", "oldest"] as const) {
+      const first = await kit.run(kit.store.list(DOCS, { index: "all", limit: 1, order }));
+      const query = { index: "all", limit: 20, order, scoreMin: 4, scoreMax: 6, cursor: first.cursor ?? undefined };
+      expect((await kit.run(kit.store.list(DOCS, query))).items).toHaveLength(3);
+    }
+  });
 }
 
 const listed = (score: number, ...lists: string[]): Doc => ({

@@ -5,7 +5,7 @@ import { RECORDS } from "./records.ts";
  * One page of a list with its records.
  *
  * KEYS[1]  key prefix
- * ARGV     list ("table/name"), table, limit, "newest" or "oldest", the member before the page ("" for none)
+ * ARGV     list ("table/name"), table, limit, "newest" or "oldest", where the page starts and ends, as bounds of ZRANGE BYLEX
  * returns  member, record, member, record, …
  *
  * Members have the Redis score 0 and start with their padded score, so they sort by (score, id). A page can start after a
@@ -13,14 +13,12 @@ import { RECORDS } from "./records.ts";
  */
 export const LIST = script(`${RECORDS}
 local P, call = KEYS[1], redis.call
-local list, record, after = P .. 'l:' .. ARGV[1], P .. 'r:' .. ARGV[2] .. '/', ARGV[5]
+local list, record = P .. 'l:' .. ARGV[1], P .. 'r:' .. ARGV[2] .. '/'
 local members
 if ARGV[4] == 'oldest' then
-  local from = after == '' and '-' or '(' .. after
-  members = call('ZRANGE', list, from, '+', 'BYLEX', 'LIMIT', '0', ARGV[3])
+  members = call('ZRANGE', list, ARGV[5], ARGV[6], 'BYLEX', 'LIMIT', '0', ARGV[3])
 else
-  local from = after == '' and '+' or '(' .. after
-  members = call('ZRANGE', list, from, '-', 'BYLEX', 'REV', 'LIMIT', '0', ARGV[3])
+  members = call('ZRANGE', list, ARGV[5], ARGV[6], 'BYLEX', 'REV', 'LIMIT', '0', ARGV[3])
 end
 local out, n = {}, 0
 for _, member in ipairs(members) do
@@ -31,6 +29,16 @@ for _, member in ipairs(members) do
   end
 end
 return out
+`);
+
+/**
+ * The number of entries of a list.
+ *
+ * KEYS[1]  key prefix
+ * ARGV     list ("table/name"), first and last member, as bounds of ZLEXCOUNT
+ */
+export const COUNT = script(`
+return redis.call('ZLEXCOUNT', KEYS[1] .. 'l:' .. ARGV[1], ARGV[2], ARGV[3])
 `);
 
 /**
