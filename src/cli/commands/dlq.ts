@@ -1,5 +1,7 @@
 import { type Command, InvalidArgumentError } from "commander";
-import { type Client, type Json, pathTo } from "../client.ts";
+import { CordumError } from "../../client/client-error.ts";
+import type { DeadLetterBulkRequest } from "../../client/schema.ts";
+import { type Client, cliErrorFrom, type Json } from "../client.ts";
 import { addCommand, addGroup, addListCommand, type CommandContext, whole } from "../context.ts";
 import { CliError, EXIT, type ExitCode } from "../exit.ts";
 import { type Io, ProgressLine, printJson } from "../io.ts";
@@ -8,41 +10,87 @@ import { type PageOptions, plural, printable, showPage, textTable } from "../tab
 export function addDlq(program: Command, context: CommandContext): void {
   const { io, client, exit } = context;
   const dlq = addGroup(program, "dlq", "inspect, retry and drop dead letters");
-  addListCommand(dlq, "list", "list dead letters, newest first").action(async (options: PageOptions) =>
+  addCommand(dlq, "groups", "group dead letters by topic, reason and error, with the fix of each group").action(
+    async (options: { json?: boolean }) => exit(await listGroups(io, client(), options.json === true)),
+  );
+  addFilters(addListCommand(dlq, "list", "list dead letters, newest first")).action(async (options: ListOptions) =>
     exit(await listDeadLetters(io, client(), options)),
   );
   addCommand(dlq, "show", "show one dead letter with its payload")
     .argument("<id>", "dead letter id or job id")
     .action(async (id: string) => exit(await showDeadLetter(io, client(), id)));
-  addRetry(dlq, context);
-  addCommand(dlq, "drop", "delete a dead letter")
-    .argument("<id>", "dead letter id or job id")
-    .action(async (id: string, options: { json?: boolean }) =>
-      exit(await dropDeadLetter(io, client(), id, options.json === true)),
-    );
+  addBulk(dlq, context, "retry", "redrive dead letters: reopen their jobs or resend their messages");
+  addBulk(dlq, context, "drop", "delete dead letters");
 }
 
-interface RetryOptions {
+/** The server answers each of them from an index. */
+function addFilters(command: Command): Command {
+  return command
+    .option("--topic <topic>", "only of this topic, or subject of messages")
+    .option("--reason <reason>", "only with this reason: permanent, undecodable, budget or timeout")
+    .option("--error <name>", "only with this error name, such as TypeError")
+    .option("--fingerprint <fingerprint>", "only of this group; excludes --topic, --reason and --error")
+    .option("--older-than <duration>", "only older ones, such as 24h")
+    .option("--newer-than <duration>", "only younger ones, such as 15m");
+}
+
+interface Filters {
+  readonly topic?: string;
+  readonly reason?: string;
+  readonly error?: string;
+  readonly fingerprint?: string;
+  readonly olderThan?: string;
+  readonly newerThan?: string;
+}
+
+interface ListOptions extends PageOptions, Filters {}
+
+function queryOf(filters: Filters): Record<string, string | undefined> {
+  const { topic, reason, error, fingerprint, olderThan, newerThan } = filters;
+  return { topic, reason, error, fingerprint, older_than: olderThan, newer_than: newerThan };
+}
+
+/** The flags that give the same query again. */
+function flagsOf(filters: Filters): string {
+  return Object.entries(queryOf(filters))
+    .map(([name, value]) => (value === undefined ? "" : ` --${name.replace("_", "-")} ${quoted(value)}`))
+    .join("");
+}
+
+const quoted = (text: string): string => (/^[\w.:@%+/-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
+
+interface BulkOptions extends Filters {
   readonly json?: boolean;
   readonly all?: boolean;
+  readonly dryRun?: boolean;
   readonly rate: number;
-  readonly max: number;
+  readonly max?: number;
+  readonly cursor?: string;
 }
 
-function addRetry(dlq: Command, { io, client, exit }: CommandContext): void {
-  addCommand(dlq, "retry", "redrive a dead letter: reopen its job or resend its message")
-    .argument("[id]", "dead letter id or job id")
-    .option("--all", "redrive all dead letters, one at a time")
-    .option("--rate <n/s>", "with --all: maximum rate, such as 10/s or 30/m", rate, RATE_PER_S)
-    .option("--max <n>", "with --all: maximum number of dead letters", whole, RETRIED_MAX)
-    .action(async (id: string | undefined, options: RetryOptions) => {
-      const { all = false, json = false } = options;
-      if ((id === undefined) === !all) {
-        const message = id === undefined ? "missing dead letter id or --all" : "an id and --all are mutually exclusive";
-        throw new CliError(EXIT.usage, message, "cordum dlq list");
+type Action = "retry" | "drop";
+const DONE = { retry: "redriven", drop: "deleted" } as const;
+
+function addBulk(dlq: Command, { io, client, exit }: CommandContext, action: Action, description: string): void {
+  addFilters(
+    addCommand(dlq, action, description)
+      .argument("[id]", "dead letter id or job id")
+      .option("--all", "all dead letters; filters alone select those that match"),
+  )
+    .option("--dry-run", "count the dead letters that match and show the oldest; change nothing")
+    .option("--rate <n/s>", "of a query: maximum rate, such as 10/s or 30/m", rate, RATE_PER_S)
+    .option("--max <n>", "of a query: maximum number of dead letters", whole)
+    .option("--cursor <cursor>", "of a query: continue an operation that was stopped")
+    .action(async (id: string | undefined, options: BulkOptions) => {
+      const isQuery = options.all === true || flagsOf(options) !== "";
+      if ((id === undefined) !== isQuery) {
+        const message =
+          id === undefined ? "missing dead letter id, filter or --all" : "an id excludes --all and filters";
+        throw new CliError(EXIT.usage, message, "cordum dlq groups");
       }
-      if (id !== undefined) exit(await retryDeadLetter(io, client(), id, json));
-      else exit(await retryAllDeadLetters(io, client(), { json, perSecond: options.rate, max: options.max }));
+      if (id !== undefined) exit(await changeOne(io, client(), action, id, options.json === true));
+      else if (options.dryRun) exit(await showMatches(io, client(), action, options));
+      else exit(await changeMany(io, client(), action, options));
     });
 }
 
@@ -53,39 +101,58 @@ function rate(text: string): number {
 }
 
 const RATE_PER_S = 10;
-const RETRIED_MAX = 1_000;
 
-async function listDeadLetters(io: Io, client: Client, options: PageOptions): Promise<ExitCode> {
+async function listGroups(io: Io, client: Client, json: boolean): Promise<ExitCode> {
+  const { items, more } = await client.request("GET /dlq/groups", {});
+  if (json) {
+    printJson(io, { items, more });
+    return EXIT.ok;
+  }
+  const rows = items.map((group: Json) => [
+    String(group.count),
+    group.fingerprint,
+    group.reason,
+    group.topic,
+    group.last_seen,
+    `${group.error}: ${group.pattern}`,
+  ]);
+  io.out(textTable(["COUNT", "FINGERPRINT", "REASON", "TOPIC", "LAST SEEN", "ERROR"], rows));
+  for (const { fingerprint, fix } of items.slice(0, FIXES_SHOWN)) {
+    io.out(`\n${fingerprint}: ${printable(fix.what)}\n  ${fix.command.replace(/^cordum\b/, io.command)}\n`);
+  }
+  if (items.length === 0) io.err("no items found\n");
+  if (more) io.err("more groups exist; only the largest are shown\n");
+  return EXIT.ok;
+}
+
+const FIXES_SHOWN = 10;
+
+const HEADERS = ["ID", "REASON", "TOPIC", "CREATED", "ERROR"];
+
+function rowOf(deadLetter: Json): readonly string[] {
+  const { id, reason, topic, subject, created_at, error } = deadLetter;
+  return [id, reason, topic ?? subject, created_at, error?.message];
+}
+
+async function listDeadLetters(io: Io, client: Client, options: ListOptions): Promise<ExitCode> {
   const { limit, cursor } = options;
-  return showPage(io, await client.get("/dlq", { limit, cursor }), options, {
-    headers: ["ID", "REASON", "TOPIC", "CREATED", "ERROR"],
-    row: (deadLetter) => [
-      deadLetter.id,
-      deadLetter.reason,
-      deadLetter.topic ?? deadLetter.subject,
-      deadLetter.created_at,
-      deadLetter.error?.message,
-    ],
-    command: "dlq list",
+  return showPage(io, await client.request("GET /dlq", { query: { ...queryOf(options), limit, cursor } }), options, {
+    headers: HEADERS,
+    row: rowOf,
+    command: `dlq list${flagsOf(options)}`,
   });
 }
 
 async function showDeadLetter(io: Io, client: Client, id: string): Promise<ExitCode> {
-  printJson(io, await client.get(pathTo("dlq", id)));
+  printJson(io, await client.deadLetters.get(id));
   return EXIT.ok;
 }
 
-async function retryDeadLetter(io: Io, client: Client, id: string, json: boolean): Promise<ExitCode> {
-  const retried = await client.post(`${pathTo("dlq", id)}/retry`, {});
-  if (json) printJson(io, retried);
-  else io.out(`${nameOf(retried)} redriven, state ${retried.state}\n`);
-  return EXIT.ok;
-}
-
-async function dropDeadLetter(io: Io, client: Client, id: string, json: boolean): Promise<ExitCode> {
-  const dropped = await client.delete(pathTo("dlq", id));
-  if (json) printJson(io, dropped);
-  else io.out(`dead letter ${dropped.id} deleted\n`);
+async function changeOne(io: Io, client: Client, action: Action, id: string, json: boolean): Promise<ExitCode> {
+  const changed: Json = await client.deadLetters[action](id);
+  if (json) printJson(io, changed);
+  else if (action === "retry") io.out(`${nameOf(changed)} redriven, state ${changed.state}\n`);
+  else io.out(`dead letter ${changed.id} deleted\n`);
   return EXIT.ok;
 }
 
@@ -93,95 +160,111 @@ function nameOf(retried: Json): string {
   return retried.job_id === undefined ? `message ${retried.message_id}` : `job ${retried.job_id}`;
 }
 
-interface RetryAllOptions {
-  readonly json?: boolean;
-  readonly perSecond: number;
-  readonly max: number;
+async function showMatches(io: Io, client: Client, action: Action, options: BulkOptions): Promise<ExitCode> {
+  const body = { action, ...queryOf(options), cursor: options.cursor, dry_run: true };
+  const found: Json = await client.request("POST /dlq/bulk", { body });
+  if (options.json) printJson(io, found);
+  else io.out(`${textTable(HEADERS, found.sample.map(rowOf))}${plural(found.matched, "dead letter")} matched\n`);
+  if (found.matched > 0) io.err(`next: ${io.command} ${againOf(action, options)}\n`);
+  return EXIT.ok;
+}
+
+function againOf(action: Action, options: BulkOptions): string {
+  const flags = flagsOf(options);
+  return `dlq ${action}${flags === "" ? " --all" : flags}`;
 }
 
 interface Tally {
-  readonly retried: { readonly id: string; readonly job_id?: string; readonly message_id?: string; state: string }[];
-  readonly refused: { readonly id: string; readonly code: string; readonly error: string }[];
+  matched: number | null;
+  done: number;
+  readonly rejected: { readonly id: string; readonly code: string; readonly error: string }[];
   stopped: CliError | null;
-  left: number;
-  more: boolean;
+  /** Continues the operation; null at its end. */
+  cursor: string | null;
 }
 
 /**
- * Redrives dead letters one at a time at a limited rate. The list is read once, so that dead letters that fail again are
- * not redriven in a loop. An error about one dead letter skips it; any other error stops the loop. Results are always
- * printed.
+ * Requests pages of the query at a limited rate. The server selects the dead letters, so that a repeated page changes nothing
+ * twice: after a restart of the gateway the same page is requested again. Results are always printed.
  */
-async function retryAllDeadLetters(io: Io, client: Client, options: RetryAllOptions): Promise<ExitCode> {
-  const { ids, more } = await readIds(client, options.max);
-  const tally: Tally = { retried: [], refused: [], stopped: null, left: ids.length, more };
+async function changeMany(io: Io, client: Client, action: Action, options: BulkOptions): Promise<ExitCode> {
+  const tally: Tally = { matched: null, done: 0, rejected: [], stopped: null, cursor: options.cursor ?? null };
   const progress = new ProgressLine(io);
-  let dueMs = io.nowMs();
-  for (const [at, id] of ids.entries()) {
-    if (dueMs > io.nowMs()) await io.sleep(dueMs - io.nowMs());
+  const { rate: perSecond, max = Number.POSITIVE_INFINITY } = options;
+  const size = Math.max(1, Math.min(PAGE_MAX, Math.floor(perSecond)));
+  for (;;) {
+    const fromMs = io.nowMs();
+    const limit = Math.min(size, max - tally.done - tally.rejected.length);
+    if (limit < 1) break;
+    const body = { action, ...queryOf(options), limit, cursor: tally.cursor ?? undefined };
+    if (!(await addPage(io, client, body, tally))) break;
+    progress.show(`${tally.done} of ${tally.matched} ${DONE[action]}, ${tally.rejected.length} rejected`);
     // Counted from the send time: a slow response must not cause a burst.
-    dueMs = io.nowMs() + 1_000 / options.perSecond;
-    tally.stopped = await retryOne(client, id, tally);
-    if (tally.stopped !== null) break;
-    tally.left -= 1;
-    progress.show(`${at + 1} of ${ids.length}`);
+    const delayMs = fromMs + (limit * 1_000) / perSecond - io.nowMs();
+    if (delayMs > 0) await io.sleep(delayMs);
   }
   progress.clear();
-  return printTally(io, tally, options);
+  return printTally(io, action, tally, options);
 }
 
-const PAGE_MAX = 200;
+const PAGE_MAX = 100;
 
-async function readIds(client: Client, max: number): Promise<{ ids: readonly string[]; more: boolean }> {
-  const ids: string[] = [];
-  let cursor: string | null = null;
-  do {
-    const limit = String(Math.min(PAGE_MAX, max - ids.length));
-    const page = await client.get("/dlq", { limit, cursor: cursor ?? undefined });
-    for (const { id } of page.items) ids.push(id);
-    cursor = page.next_cursor;
-  } while (cursor !== null && ids.length < max);
-  return { ids, more: cursor !== null };
+/** True if another page follows. */
+async function addPage(io: Io, client: Client, body: DeadLetterBulkRequest, tally: Tally): Promise<boolean> {
+  const page = await sendPage(io, client, body).catch((error: unknown) => {
+    if (!(error instanceof CordumError)) throw error;
+    // Nothing has happened yet: report it like that of any other command.
+    if (tally.matched === null) throw error;
+    tally.stopped = cliErrorFrom(io, error);
+  });
+  if (page === undefined) return false;
+  tally.matched ??= page.matched;
+  tally.done += page.done;
+  tally.rejected.push(...page.rejected);
+  tally.cursor = page.next_cursor;
+  if (page.stopped === null) return page.next_cursor !== null;
+  const { error, ...fields } = page.stopped;
+  tally.stopped = new CliError(EXIT.unavailable, error, null, fields);
+  return false;
 }
 
-/** Returns the error that stops the loop, if any. */
-async function retryOne(client: Client, id: string, tally: Tally): Promise<CliError | null> {
-  try {
-    tally.retried.push({ id, ...(await client.post(`${pathTo("dlq", id)}/retry`, {})) });
-    return null;
-  } catch (error) {
-    if (!(error instanceof CliError)) throw error;
-    const { code } = error.fields;
-    const isLetterError = (error.exitCode === EXIT.notFound || error.exitCode === EXIT.conflict) && code !== undefined;
-    if (!isLetterError) return error;
-    tally.refused.push({ id, code: String(code), error: error.message });
-    return null;
+async function sendPage(io: Io, client: Client, body: DeadLetterBulkRequest): Promise<Json> {
+  const untilMs = io.nowMs() + UNAVAILABLE_MS_MAX;
+  for (;;) {
+    try {
+      return await client.request("POST /dlq/bulk", { body });
+    } catch (error) {
+      if (!(error instanceof CordumError) || cliErrorFrom(io, error).exitCode !== EXIT.unavailable) throw error;
+      const delayMs = Math.max(UNAVAILABLE_DELAY_MS, error.retryAfterMs ?? 0);
+      if (body.cursor === undefined || io.nowMs() + delayMs > untilMs) throw error;
+      await io.sleep(delayMs);
+    }
   }
 }
 
-function printTally(io: Io, tally: Tally, { json }: RetryAllOptions): ExitCode {
-  const { retried, refused, stopped, left, more } = tally;
-  const exitCode = stopped?.exitCode ?? (refused.length > 0 ? EXIT.conflict : EXIT.ok);
-  const next = nextAfter(tally);
-  if (json) {
+const UNAVAILABLE_MS_MAX = 60_000;
+const UNAVAILABLE_DELAY_MS = 500;
+
+function printTally(io: Io, action: Action, tally: Tally, options: BulkOptions): ExitCode {
+  const { matched, done, rejected, stopped, cursor } = tally;
+  const exitCode = stopped?.exitCode ?? (rejected.length > 0 ? EXIT.conflict : EXIT.ok);
+  const next =
+    cursor !== null
+      ? `cordum ${againOf(action, options)} --cursor ${cursor}`
+      : rejected.length > 0
+        ? `cordum dlq show ${rejected[0]?.id}`
+        : null;
+  if (options.json) {
     const why = stopped === null ? null : { error: stopped.message, ...stopped.fields };
-    printJson(io, { retried, refused, left, more, stopped: why, exit_code: exitCode, next });
-  } else {
-    const rows = [
-      ...retried.map((one) => [one.id, one.state, one.job_id ?? one.message_id ?? ""]),
-      ...refused.map((one) => [one.id, "rejected", one.error]),
-    ];
-    if (rows.length > 0) io.out(textTable(["DEAD LETTER", "STATE", "DETAIL"], rows));
+    printJson(io, { action, matched, done, rejected, stopped: why, next_cursor: cursor, exit_code: exitCode, next });
+  } else if (rejected.length > 0) {
+    const rows = rejected.slice(0, REJECTED_SHOWN).map(({ id, error }) => [id, error]);
+    io.out(textTable(["REJECTED", "ERROR"], rows));
   }
   if (stopped !== null) io.err(`cordum: stopped: ${printable(stopped.message)}\n`);
-  io.err(`${plural(retried.length, "dead letter")} redriven, ${refused.length} rejected, ${left} skipped\n`);
-  if (more) io.err("more dead letters remain; run the command again\n");
+  io.err(`${plural(done, "dead letter")} ${DONE[action]}, ${rejected.length} rejected, ${matched ?? 0} matched\n`);
   if (next !== null) io.err(`next: ${next.replace(/^cordum\b/, io.command)}\n`);
   return exitCode;
 }
 
-function nextAfter({ stopped, refused, more }: Tally): string | null {
-  if (stopped !== null) return stopped.next ?? "cordum dlq retry --help";
-  if (refused.length > 0) return `cordum dlq show ${refused[0]?.id}`;
-  return more ? "cordum dlq retry --all" : null;
-}
+const REJECTED_SHOWN = 20;

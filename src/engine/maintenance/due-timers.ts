@@ -2,6 +2,7 @@ import { CONTENTION } from "../../core/contention/acquisition.ts";
 import { expireApproval } from "../../core/jobs/approval.ts";
 import { expireJob, resumeJob } from "../../core/jobs/attempt.ts";
 import { RESERVATIONS } from "../../core/jobs/idempotency.ts";
+import { NOTIFICATIONS } from "../../core/jobs/notification.ts";
 import { DEAD_LETTERS } from "../../core/model/dead-letter.ts";
 import { FAIL_OPENS } from "../../core/model/fail-open.ts";
 import { isFinal, JOBS, type Job } from "../../core/model/job.ts";
@@ -16,6 +17,7 @@ import { decisionContext } from "../context.ts";
 import { unparkMessage } from "../delivery/index.ts";
 import { notifyWorkers, placeJob, recordLoss, settleJob } from "../dispatch/index.ts";
 import type { Needs, RunContext } from "../engine.ts";
+import { onNotificationDue } from "../notifications.ts";
 import { onRunDue, onStepJobDue, onWorkflowDue } from "../runs/index.ts";
 import { checkSafety, onFailOpenDue } from "../safety/index.ts";
 
@@ -89,6 +91,7 @@ const TIMER_HANDLERS: ReadonlyMap<string, TimerHandler> = new Map([
   expiring(CONTENTION),
   handler(FAIL_OPENS, onFailOpenDue),
   handler(WORKFLOW_HEADS, onWorkflowDue),
+  handler(NOTIFICATIONS, onNotificationDue),
 ]);
 
 /** A stale commit below means that the job changed; its due time changed with it. */

@@ -1,4 +1,6 @@
 /** Background duties: one loop each (sweeper), due timers, redrive of dead letters, slot recounts. */
+export { type BulkAction, type BulkOutcome, bulkDeadLetters, recordBulk } from "./bulk-dead-letters.ts";
+export { type DeadLetterGroup, deadLetterGroups } from "./dead-letter-groups.ts";
 export { onDue } from "./due-timers.ts";
 export type { DutyStatus } from "./duty-loop.ts";
 export { discardDeadLetter, type RetryOutcome, redriveDeadLetter } from "./redrive.ts";

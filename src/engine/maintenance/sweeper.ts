@@ -5,6 +5,7 @@ import type { Needs, RunContext } from "../engine.ts";
 import { Gauges } from "../observe/index.ts";
 import { RolloutJudge, type RolloutRegistry } from "../rollouts/index.ts";
 import { stopKilled } from "../safety/index.ts";
+import { FingerprintBackfill } from "./dead-letter-groups.ts";
 import { DueClaims } from "./due-claims.ts";
 import { type Duty, DutyLoop, type DutyStatus } from "./duty-loop.ts";
 import { SlotRecounts } from "./recount-slots.ts";
@@ -66,6 +67,7 @@ function dutiesOf(
   const recounts = new SlotRecounts();
   const gauges = new Gauges();
   const judge = new RolloutJudge(engine);
+  const fingerprints = new FingerprintBackfill(engine);
   const whole = (work: () => Promise<void>) => () => work().then(() => null);
   return [
     { name: "outbox", readiness: "progress", pass: () => relayOutbox(engine) },
@@ -80,6 +82,12 @@ function dutiesOf(
       everyMs: JUDGE_EVERY_MS,
       isNeeded: () => judge.isNeeded(),
       pass: () => judge.pass(),
+    },
+    {
+      name: "fingerprints",
+      readiness: "nothing",
+      isNeeded: () => fingerprints.isNeeded(),
+      pass: () => fingerprints.pass(),
     },
     { name: "slots", readiness: "progress", everyMs: 60_000, pass: whole(() => recounts.pass(engine)) },
     {

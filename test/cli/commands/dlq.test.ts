@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from "vitest";
 import { startDemoWorker } from "../../../src/cli/up/demo.ts";
 import { openTestGateway } from "../../gateway/test-gateway.ts";
-import { type FakeGateway, type FakeRequest, type FakeResponse, fakeTime, startFake } from "../fake.ts";
+import { type FakeGateway, type FakeResponse, fakeTime, startFake } from "../fake.ts";
 import { cordum } from "../run.ts";
 
 let fake: FakeGateway;
@@ -9,34 +9,51 @@ let fake: FakeGateway;
 afterEach(() => fake?.close());
 
 const ALL = ["dlq", "retry", "--all"];
+const REFUSED = { id: "l1", code: "job_gone", error: "it is gone" };
 
-/** Serves dead letters `l0`, `l1` … in pages, and a response for each retry. */
-function startDeadLetters(count: number, retried: (id: string) => FakeResponse): Promise<FakeGateway> {
-  return startFake(({ method, path }: FakeRequest) => {
-    if (method === "POST") return retried(path.split("/")[2] ?? "");
-    const query = new URL(path, "http://x").searchParams;
-    const from = Number(query.get("cursor") ?? 0);
-    const to = Math.min(count, from + Number(query.get("limit")));
-    const items = Array.from({ length: to - from }, (_, at) => ({ id: `l${from + at}` }));
-    return { status: 200, body: { items, next_cursor: to < count ? String(to) : null } };
+interface Body {
+  readonly limit: number;
+  readonly cursor?: string;
+}
+
+/** Serves `count` dead letters in pages; `change` replaces the response to the page at a position. */
+function startBulk(count: number, change: (from: number) => FakeResponse | null = () => null): Promise<FakeGateway> {
+  return startFake(({ body }) => {
+    const { limit, cursor } = body as Body;
+    const from = Number(cursor ?? 0);
+    const to = Math.min(count, from + limit);
+    const page = {
+      action: "retry",
+      dry_run: false,
+      matched: count - from,
+      done: to - from,
+      rejected: [],
+      stopped: null,
+    };
+    const changed = change(from);
+    if (changed !== null && changed.status !== 200) return changed;
+    const next_cursor = to < count ? String(to) : null;
+    return { status: 200, body: { ...page, sample: [], next_cursor, ...(changed?.body as object) } };
   });
 }
 
-const scheduled = (id: string): FakeResponse => ({ status: 200, body: { job_id: id, state: "SCHEDULED" } });
-const retries = () => fake.requests.filter(({ method }) => method === "POST").map(({ path }) => path);
+const bodies = () => fake.requests.map(({ body }) => body as Body);
 
-describe("dlq retry --all", () => {
-  test("limits the rate", async () => {
-    fake = await startDeadLetters(4, scheduled);
+describe("dlq retry of a query", () => {
+  test("limits the rate and keeps the filter on every page", async () => {
+    fake = await startBulk(25);
     const { io, pauses } = fakeTime();
-    const ran = await cordum([...ALL, "--rate", "10/s", "--json"], fake.env, "", io);
+    const ran = await cordum([...ALL, "--topic", "pay", "--rate", "10/s", "--json"], fake.env, "", io);
     expect(ran.exitCode).toBe(0);
-    expect(pauses).toEqual([100, 100, 100]);
-    const document = JSON.parse(ran.out);
-    expect(document).toMatchObject({ refused: [], left: 0, more: false, stopped: null, next: null });
-    expect(document.retried[3]).toEqual({ id: "l3", job_id: "l3", state: "SCHEDULED" });
+    expect(pauses).toEqual([1_000, 1_000]);
+    expect(bodies()).toMatchObject([
+      { action: "retry", topic: "pay", limit: 10 },
+      { topic: "pay", cursor: "10" },
+      { topic: "pay", cursor: "20" },
+    ]);
+    expect(JSON.parse(ran.out)).toMatchObject({ matched: 25, done: 25, rejected: [], stopped: null, next: null });
     fake.close();
-    fake = await startDeadLetters(2, scheduled);
+    fake = await startBulk(2);
     const slower = fakeTime();
     await cordum([...ALL, "--rate", "30/m"], fake.env, "", slower.io);
     expect(slower.pauses).toEqual([2_000]);
@@ -44,66 +61,54 @@ describe("dlq retry --all", () => {
 
   test("does not catch up after a slow response", async () => {
     const { io, pauses, pass } = fakeTime();
-    fake = await startDeadLetters(5, (id) => {
-      pass(id === "l1" ? 5_000 : 10);
-      return scheduled(id);
+    fake = await startBulk(40, (from) => {
+      pass(from === 10 ? 5_000 : 100);
+      return null;
     });
     await cordum([...ALL, "--rate", "10/s"], fake.env, "", io);
-    expect(pauses).toEqual([90, 90, 90]);
+    expect(pauses).toEqual([900, 900]);
   });
 
-  test("reads the list once, up to the maximum", async () => {
-    fake = await startDeadLetters(100_000, scheduled);
-    const { io } = fakeTime();
-    const ran = await cordum([...ALL, "--max", "450", "--json"], fake.env, "", io);
-    expect(retries()).toHaveLength(450);
-    expect(fake.requests.filter(({ method }) => method === "GET")).toHaveLength(3);
-    expect(JSON.parse(ran.out)).toMatchObject({ more: true, next: "cordum dlq retry --all" });
-    expect(ran.err).toContain("more dead letters remain");
+  test("stops at the maximum and prints the command that continues", async () => {
+    fake = await startBulk(100_000);
+    const ran = await cordum([...ALL, "--max", "45", "--json"], fake.env, "", fakeTime().io);
+    expect(bodies().map(({ limit }) => limit)).toEqual([10, 10, 10, 10, 5]);
+    expect(JSON.parse(ran.out)).toMatchObject({ done: 45, next: "cordum dlq retry --all --cursor 45" });
   });
 
-  test("skips a dead letter that is rejected, and stops on other errors", async () => {
-    const answers: Readonly<Record<string, FakeResponse>> = {
-      l1: { status: 409, body: { code: "job_gone", title: "gone", detail: "it is gone" } },
-      l2: { status: 404, body: { code: "dead_letter_not_found", title: "none", detail: "dropped meanwhile" } },
-      l4: { status: 503, body: { code: "store_unavailable", title: "later", detail: "not now", retry_after_ms: 9 } },
-    };
-    fake = await startDeadLetters(6, (id) => answers[id] ?? scheduled(id));
+  test("requests a page again after a restart, and prints the cursor if it takes too long", async () => {
+    let failures = 3;
+    const restarting: FakeResponse = { status: 503, body: { code: "store_unavailable", detail: "not now" } };
+    fake = await startBulk(30, (from) => (from === 10 && failures-- > 0 ? restarting : null));
     const ran = await cordum([...ALL, "--json"], fake.env, "", fakeTime().io);
-    expect(ran.exitCode).toBe(6);
-    expect(retries()).toHaveLength(5);
-    expect(JSON.parse(ran.out)).toMatchObject({
-      retried: [{ id: "l0" }, { id: "l3" }],
-      refused: [
-        { id: "l1", code: "job_gone" },
-        { id: "l2", code: "dead_letter_not_found" },
-      ],
-      left: 2,
-      stopped: { code: "store_unavailable", retry_after_ms: 9 },
-      exit_code: 6,
-      next: "cordum doctor",
-    });
-    expect(ran.err).toContain("2 dead letters redriven, 2 rejected, 2 skipped");
+    expect(JSON.parse(ran.out)).toMatchObject({ done: 30, stopped: null });
+    expect(bodies().filter(({ cursor }) => cursor === "10")).toHaveLength(4);
+    fake.close();
+    fake = await startBulk(30, (from) => (from === 10 ? restarting : null));
+    const stopped = await cordum(["dlq", "drop", "--error", "it's"], fake.env, "", fakeTime().io);
+    expect(stopped.exitCode).toBe(6);
+    expect(stopped.err).toContain("10 dead letters deleted, 0 rejected, 30 matched\n");
+    expect(stopped.err).toContain("next: cordum dlq drop --error 'it'\\''s' --cursor 10\n");
   });
 
-  test("stops on a missing route; rejected dead letters alone exit with 4", async () => {
-    fake = await startDeadLetters(3, () => ({ status: 404, body: {} }));
-    expect(await cordum(ALL, fake.env, "", fakeTime().io)).toMatchObject({ exitCode: 3, out: "" });
-    expect(retries()).toHaveLength(1);
-    fake.close();
-    fake = await startDeadLetters(1, () => ({ status: 409, body: { code: "unreadable", detail: "bad bytes" } }));
+  test("continues after rejected dead letters and stops at the run limit", async () => {
+    fake = await startBulk(30, (from) => (from === 0 ? { status: 200, body: { done: 9, rejected: [REFUSED] } } : null));
     const ran = await cordum(ALL, fake.env, "", fakeTime().io);
-    expect(ran).toMatchObject({
-      exitCode: 4,
-      out: "DEAD LETTER  STATE     DETAIL\nl0           rejected  bad bytes\n",
-    });
-    expect(ran.err).toContain("next: cordum dlq show l0\n");
+    expect(ran).toMatchObject({ exitCode: 4, out: "REJECTED  ERROR\nl1        it is gone\n" });
+    expect(ran.err).toContain("29 dead letters redriven, 1 rejected, 30 matched\nnext: cordum dlq show l1\n");
+    fake.close();
+    const full = { ...REFUSED, code: "too_many_runs", error: "retry later" };
+    fake = await startBulk(30, () => ({ status: 200, body: { done: 0, stopped: full, next_cursor: "0,9," } }));
+    const stopped = await cordum(ALL, fake.env, "", fakeTime().io);
+    expect(stopped.exitCode).toBe(6);
+    expect(stopped.err).toContain("cordum: stopped: retry later\n");
+    expect(stopped.err).toContain("next: cordum dlq retry --all --cursor 0,9,\n");
   });
 
   test("shows progress on a terminal only", async () => {
-    fake = await startDeadLetters(30, scheduled);
+    fake = await startBulk(50);
     const interactive = await cordum(ALL, fake.env, "", { ...fakeTime().io, isInteractive: true });
-    expect(interactive.err).toContain("\r20 of 30\r");
+    expect(interactive.err).toContain("\r30 of 50 redriven, 0 rejected\r");
     const piped = await cordum(ALL, fake.env, "", fakeTime().io);
     expect(piped.err).not.toContain("\r");
   });
@@ -118,9 +123,11 @@ test("redrives the same jobs against a gateway", async () => {
     return JSON.parse(ran.out).job_id as string;
   };
   const ids = [await submit(), await submit()];
+  const dry = await cordum(["dlq", "retry", "--topic", "demo.broken", "--dry-run", "--json"], env);
+  expect(JSON.parse(dry.out)).toMatchObject({ matched: 2, done: 0, sample: [{ id: ids[0] }, { id: ids[1] }] });
   const ran = await cordum([...ALL, "--rate", "1000/s", "--json"], env);
   expect(ran.exitCode).toBe(0);
-  expect(JSON.parse(ran.out).retried.map(({ job_id }: { job_id: string }) => job_id)).toEqual(ids.toReversed());
+  expect(JSON.parse(ran.out)).toMatchObject({ matched: 2, done: 2, rejected: [] });
   await gateway.ended(4);
   const job = JSON.parse((await cordum(["job", "get", ids[0] ?? "", "--json"], env)).out);
   expect(job.history.map(({ event }: { event: string }) => event)).toEqual(["failed", "revived", "failed"]);
