@@ -38,6 +38,8 @@ export interface ProcessSettings {
   readonly safetyTrust: SafetyTrustSettings;
   readonly signatures: { readonly mode: SignatureMode; readonly keyFile: string | null };
   readonly failMode: "closed" | "open";
+  /** null: nothing is notified. */
+  readonly notifications: { readonly urls: readonly string[]; readonly secret: string } | null;
   readonly logLevel: "debug" | "info" | "warn" | "error";
 }
 
@@ -84,8 +86,17 @@ export function processSettings(values: Values): ProcessSettings {
     },
     signatures: { mode: values["cap.signatures"] as SignatureMode, keyFile: textOrNull(values, "cap.key") },
     failMode: values["safety.fail_mode"] === "open" ? "open" : "closed",
+    notifications: notificationSettings(values),
     logLevel: values["log.level"] as ProcessSettings["logLevel"],
   };
+}
+
+function notificationSettings(values: Values): ProcessSettings["notifications"] {
+  const urls = String(values["notifications.approvals.urls"] ?? "")
+    .split(" ")
+    .filter(Boolean);
+  const secret = textOrNull(values, "notifications.approvals.secret");
+  return urls.length === 0 || secret === null ? null : { urls, secret };
 }
 
 export function engineSettings(values: Values, sections: readonly SectionValue[]): Settings {
@@ -115,6 +126,9 @@ export function engineSettings(values: Values, sections: readonly SectionValue[]
       jobsMs: number("retention.jobs_ms"),
       runsMs: number("retention.runs_ms"),
       idempotencyMs: number("retention.idempotency_ms"),
+    },
+    diagnosis: {
+      diskFreeMin: number("diagnosis.disk_free_min") / 100,
     },
     limits: {
       inlineBytesMax: number("limits.inline_bytes_max"),

@@ -171,6 +171,19 @@ function contradictions(values: Values): string[] {
         "`openssl ecparam -name prime256v1 -genkey -noout -out cap-key.pem` and set `cap.key: cap-key.pem`",
     );
   }
+  if (values["notifications.approvals.urls"] && values["notifications.approvals.secret"] === null) {
+    problems.push(
+      "`notifications.approvals.urls` requires `notifications.approvals.secret`, which signs the requests; generate one " +
+        "with `openssl rand -hex 32` and set `CORDUM_NOTIFICATIONS_APPROVALS_SECRET`",
+    );
+  }
+  const secret = String(values["notifications.approvals.secret"] ?? "");
+  if (secret.startsWith("whsec_") && !/^whsec_([A-Za-z0-9+/]{4}){6,}[A-Za-z0-9+/]{0,3}=*$/.test(secret)) {
+    problems.push(
+      "`notifications.approvals.secret` begins with `whsec_` and is not followed by at least 18 bytes in base64; generate one " +
+        'with `echo "whsec_$(openssl rand -base64 32)"`',
+    );
+  }
   const needs = (smaller: SettingName, larger: SettingName, why: string) => {
     if (Number(values[smaller]) > Number(values[larger])) {
       problems.push(`\`${larger}\` (${values[larger]}) must be at least \`${smaller}\` (${values[smaller]}): ${why}`);

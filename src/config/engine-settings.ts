@@ -156,6 +156,13 @@ export const ENGINE_SETTINGS = [
     help: "Payload paths that are never shown, such as `input.card.number`; `*` matches one path segment. Values that look like secrets are always redacted.",
   },
   {
+    name: "diagnosis.disk_free_min",
+    type: count("percent", 0, 100),
+    default: 10,
+    live: true,
+    help: "`cordum doctor` and `cordum status` warn when less than this share of the disk of the data directory is free.",
+  },
+  {
     name: "limits.backlog_max",
     type: count("jobs", 1, 100_000_000),
     default: 500_000,

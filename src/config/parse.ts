@@ -4,6 +4,7 @@
  * All problems are reported, each with its place and a correction. Unknown names are errors.
  */
 import { isMap, isScalar, isSeq, LineCounter, type Node, parseDocument, type Scalar } from "yaml";
+import { isLoopback } from "../core/model/loopback.ts";
 import { suggestion } from "../core/model/suggestion.ts";
 import { parseBudget } from "../core/retry/budget.ts";
 import { quote } from "../core/retry/duration.ts";
@@ -100,6 +101,7 @@ export function readValue(entry: RawEntry): ReadValue {
 export function parseValue(setting: Setting, raw: unknown): Value {
   const { type } = setting;
   if (type.kind === "secret") return raw === null ? null : secret(type, raw);
+  if (type.kind === "urls") return raw === null ? "" : urls(type.max, raw);
   if (Array.isArray(raw) && type.kind !== "names") throw new Error("expected one value, not a list");
   const text = typeof raw === "string" ? raw.trim() : raw === null ? "" : String(raw);
   switch (type.kind) {
@@ -146,6 +148,24 @@ function deprecationOf({ name, type }: Setting, { raw, place }: RawEntry): strin
   if (current === undefined) return undefined;
   return `${place}: \`${name}: ${value}\` is deprecated; use \`${name}: ${current}\``;
 }
+
+/** Errors contain no URL: its path is often a credential. */
+function urls(max: number, raw: unknown): string {
+  const given = (Array.isArray(raw) ? raw.map(String) : String(raw).split(","))
+    .map((url) => url.trim())
+    .filter(Boolean);
+  if (given.length > max) throw new Error(`${given.length} URLs are given; the limit is ${max}`);
+  const parsed = given.map((url, at) => {
+    const { protocol, hostname, username, password, href } = URL.canParse(url) ? new URL(url) : NO_URL;
+    if (protocol !== "https:" && !(protocol === "http:" && isLoopback(hostname)))
+      throw new Error(`URL ${at + 1} is not an \`https://\` URL; \`http://\` is accepted for loopback only`);
+    if (username !== "" || password !== "") throw new Error(`URL ${at + 1} contains a user or password; remove it`);
+    return href;
+  });
+  return [...new Set(parsed)].join(" ");
+}
+
+const NO_URL = { protocol: "", hostname: "", username: "", password: "", href: "" } as const;
 
 /** Errors never contain the secret. */
 function secret({ charsMin, charsMax }: Extract<Setting["type"], { kind: "secret" }>, raw: unknown): string {

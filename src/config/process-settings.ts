@@ -170,6 +170,18 @@ export const PROCESS_SETTINGS = [
     help: "Private key that signs audit checkpoints (PEM, Ed25519, without a passphrase), the same for all gateways. An embedded control plane without it creates `audit-key.pem` in its data directory.",
   },
   {
+    name: "notifications.approvals.urls",
+    type: { kind: "urls", max: 5 },
+    default: "",
+    help: "Receivers of webhooks about requested and decided approvals of all tenants, the same in every gateway and control process. Requires `notifications.approvals.secret`. Paths are never shown.",
+  },
+  {
+    name: "notifications.approvals.secret",
+    type: { kind: "secret", charsMin: 24, charsMax: 512 },
+    default: null,
+    help: "Signs the webhooks (HMAC-SHA256, Standard Webhooks): `whsec_` and a key in base64, or any other text as it is. It is never shown and has no flag.",
+  },
+  {
     name: "log.level",
     type: { kind: "choice", choices: ["debug", "info", "warn", "error"] },
     default: "info",

@@ -26,6 +26,8 @@ export type SettingType =
   | { readonly kind: "secret"; readonly charsMin: number; readonly charsMax: number }
   /** A YAML list, or a string separated by commas; with `isPattern` names may contain `*` and `>`. */
   | { readonly kind: "names"; readonly isPattern?: true }
+  /** A YAML list, or a string separated by commas; stored separated by spaces. Only the origins are printed. */
+  | { readonly kind: "urls"; readonly max: number }
   | { readonly kind: "retry_policy" }
   | { readonly kind: "retry_budget" };
 
@@ -43,7 +45,8 @@ export type Unit =
   | "requests"
   | "connections"
   | "streams"
-  | "topics";
+  | "topics"
+  | "percent";
 
 export const MINUTE_MS = 60_000;
 export const HOUR_MS = 60 * MINUTE_MS;

@@ -34,6 +34,11 @@ export interface Settings {
     readonly outboxAgeMs: number;
   };
   readonly retention: { readonly jobsMs: number; readonly runsMs: number; readonly idempotencyMs: number };
+  /** Thresholds of the findings of `cordum doctor`. */
+  readonly diagnosis: {
+    /** A share of the disk. */
+    readonly diskFreeMin: number;
+  };
   readonly limits: {
     readonly inlineBytesMax: number;
     /** Inputs of all items of one list step. */

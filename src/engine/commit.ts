@@ -4,6 +4,7 @@ import type { Message } from "../ports/bus.ts";
 import type { Change, Committed } from "../ports/store.ts";
 import type { World } from "../ports/world.ts";
 import type { Needs } from "./engine.ts";
+import { commitNotified } from "./notifications.ts";
 
 /** A change; what is left out is empty, and `atMs` is now. */
 export type Commit = (change: Partial<Change> & Pick<Change, "org" | "puts">) => Promise<Committed>;
@@ -15,6 +16,7 @@ export type Commit = (change: Partial<Change> & Pick<Change, "org" | "puts">) =>
  * 2. A committed message is published by this process, or by the outbox relay if this process dies or the bus is away.
  * 3. The caller waits for the commit, not for the publishing.
  * 4. Subscribers of the event feed receive every committed job and run.
+ * 5. With a notifier, notifications about approvals are part of the commit that requests or decides them.
  */
 export function createCommit({
   world,
@@ -41,7 +43,8 @@ export function createCommit({
     if (subject !== null) throttle.begin(subject, atMs);
     let committed: Committed;
     try {
-      committed = await world.store.commit({ org, atMs, puts, guards, sends, watch, totals });
+      const change = { org, atMs, puts, guards, sends, watch, totals };
+      committed = await (world.notifier ? commitNotified(world, world.notifier, change) : world.store.commit(change));
     } finally {
       if (subject !== null) throttle.end(subject, world.clock.now());
     }

@@ -1,5 +1,6 @@
 import { CONTENTION } from "../core/contention/acquisition.ts";
 import { RESERVATIONS } from "../core/jobs/idempotency.ts";
+import { NOTIFICATIONS } from "../core/jobs/notification.ts";
 import { API_KEYS, ROOT_REVOCATIONS } from "../core/model/api-key.ts";
 import { AUDIT_HEADS, AUDIT_PAGES, AUDIT_PENDING } from "../core/model/audit.ts";
 import { BREAKERS } from "../core/model/breaker.ts";
@@ -28,6 +29,7 @@ export const TABLES: readonly Table<never>[] = [
   JOBS,
   JUDGEMENTS,
   KILLS,
+  NOTIFICATIONS,
   PARKED,
   POLICY_CHOICE,
   POLICY_RELEASES,

@@ -57,6 +57,11 @@ export const METRICS = {
     labels: [],
     help: "Outbox messages that the sweeper sent.",
   },
+  cordum_notifications_total: {
+    type: "counter",
+    labels: ["outcome"],
+    help: "Notifications: accepted, retried after a failed try, failed for the last time, or dropped at the bound of the tenant.",
+  },
   cordum_duty_lag_seconds: {
     type: "gauge",
     labels: ["duty"],
@@ -87,6 +92,21 @@ export const METRICS = {
     type: "gauge",
     labels: ["subject"],
     help: "Age of the oldest job in the backlog of a topic.",
+  },
+  cordum_approvals_waiting: { type: "gauge", labels: [], help: "Jobs awaiting approval, all tenants." },
+  cordum_runs_open: { type: "gauge", labels: [], help: "Open workflow runs, all tenants." },
+  cordum_tenant_open_jobs: {
+    type: "gauge",
+    labels: ["tenant"],
+    help: "Jobs of a tenant that have not ended, for the 20 tenants with the most.",
+  },
+  cordum_disk_free_bytes: { type: "gauge", labels: ["path"], help: "Free space of the disk of the data directory." },
+  cordum_disk_size_bytes: { type: "gauge", labels: ["path"], help: "Size of the disk of the data directory." },
+  cordum_store_up: { type: "gauge", labels: [], help: "Whether the store answers: 1 or 0." },
+  cordum_safety_kernel_up: {
+    type: "gauge",
+    labels: [],
+    help: "Whether the safety kernel answers: 1 or 0; 1 for a kernel in this process.",
   },
   cordum_retry_arrivals_peak_to_mean: {
     type: "gauge",

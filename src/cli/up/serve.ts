@@ -6,6 +6,7 @@ import { openAuditSigner } from "../../adapters/node/audit-signer.ts";
 import { localSafety } from "../../adapters/node/local-safety.ts";
 import { promMetrics } from "../../adapters/node/prom-metrics.ts";
 import { ensureToken } from "../../adapters/node/startup-token.ts";
+import { webhookNotifier } from "../../adapters/node/webhook-notifier.ts";
 import { type Config, LiveConfig } from "../../config/config.ts";
 import { KEYS_GROUP } from "../../core/model/api-key.ts";
 import { hostOf } from "../../core/model/loopback.ts";
@@ -155,7 +156,9 @@ async function openBase(options: ServeOptions, live: LiveConfig, stops: StopStac
   const safety = await openSafety(options, live, stops);
   const opened = await openWorld(config, live, { name, log, metrics, safety, signal });
   stops.add(opened.close);
-  const engine = openEngine(opened.world, live, policy.kernel);
+  const { notifications } = config.process;
+  const notifier = notifications && { notifier: webhookNotifier({ ...notifications, signal }) };
+  const engine = openEngine({ ...opened.world, ...notifier }, live, policy.kernel);
   const { file } = policy;
   if (file !== null) {
     await publishFile(engine, file);
