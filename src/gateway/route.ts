@@ -8,6 +8,7 @@ import type { Caller } from "../core/model/caller.ts";
 import type { ErrorCode } from "../core/model/errors.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { DutyStatus } from "../engine/maintenance/index.ts";
+import type { LoadGauges } from "../engine/observe/index.ts";
 import type { KeyAuthenticator } from "./auth/access.ts";
 import type { Approvers } from "./auth/approvers.ts";
 import type { DecisionWaiter } from "./routes/submit.ts";
@@ -64,6 +65,7 @@ export interface Gateway {
   readonly engine: Engine;
   readonly sweeper: SweeperStatus;
   readonly metrics: MetricsEndpoint;
+  readonly loadGauges: LoadGauges;
   readonly info: ServerInfo;
   readonly startedMs: number;
   readonly auth: KeyAuthenticator;

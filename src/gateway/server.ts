@@ -13,6 +13,7 @@ import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify }
 import { isTooDeep } from "../core/model/json.ts";
 import { isLoopback } from "../core/model/loopback.ts";
 import { nearestName } from "../core/model/suggestion.ts";
+import { LoadGauges } from "../engine/observe/index.ts";
 import type { Random } from "../ports/random.ts";
 import { KeyAuthenticator } from "./auth/access.ts";
 import { Approvers } from "./auth/approvers.ts";
@@ -88,7 +89,7 @@ export interface GatewayLimits {
   readonly shutdownGraceMs: number;
 }
 
-type OwnParts = "isDraining" | "isClosing" | "startedMs" | "auth" | "approvers" | "decisions" | "signer";
+type OwnParts = "isDraining" | "isClosing" | "startedMs" | "auth" | "approvers" | "decisions" | "signer" | "loadGauges";
 export type GatewayParts = Omit<Gateway, OwnParts> &
   Partial<Pick<Gateway, "signer">> & {
     /** Accepted while no API key exists; null: nothing is. */
@@ -111,6 +112,7 @@ export function openGateway(
     ...parts,
     auth,
     approvers: new Approvers(engine),
+    loadGauges: new LoadGauges(),
     decisions,
     startedMs,
     isDraining: () => draining,

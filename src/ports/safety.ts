@@ -11,6 +11,8 @@ import type { Decision, PolicyRequest } from "../core/policy/decision.ts";
 export interface Safety {
   readonly local: ((request: PolicyRequest) => Decision) | null;
   check(request: PolicyRequest): Promise<Checked>;
+  /** Why a remote kernel does not answer now; null if it does. Nothing is checked. Absent for a kernel in this process. */
+  probe?(): Promise<string | null>;
 }
 
 export type Checked =

@@ -1,6 +1,7 @@
 import { EVERY_ORG, type Role } from "../core/model/api-key.ts";
 import { ERRORS } from "../core/model/errors.ts";
 import type { Engine } from "../engine/engine.ts";
+import { LoadGauges } from "../engine/observe/index.ts";
 import { KeyAuthenticator } from "../gateway/auth/access.ts";
 import { Approvers } from "../gateway/auth/approvers.ts";
 import { type Problem, toProblem } from "../gateway/problem.ts";
@@ -134,6 +135,7 @@ function gatewayOn(engine: Engine): Gateway {
     startedMs: engine.world.clock.now(),
     auth: new KeyAuthenticator(engine, null),
     approvers: new Approvers(engine),
+    loadGauges: new LoadGauges(),
     decisions: new DecisionWaiter(engine),
     signer: null,
     isDraining: () => false,

@@ -130,6 +130,7 @@ export interface ExplanationView {
   } | null;
   readonly sentence: string;
   readonly unblocks: readonly { readonly what: string; readonly command: string | null }[];
+  readonly approval: Readonly<Record<string, unknown>> | null;
   readonly facts: unknown;
 }
 
@@ -174,6 +175,7 @@ export interface DeadLetterView {
   readonly subject?: string;
   readonly message_id?: string;
   readonly deliveries?: number;
+  readonly fingerprint?: string;
 }
 
 export interface StepView {
@@ -184,6 +186,7 @@ export interface StepView {
   readonly attempt: number | null;
   readonly worker_id: string | null;
   readonly sub_run_id: string | null;
+  readonly approval: Readonly<Record<string, unknown>> | null;
   readonly started_at: string | null;
   readonly ended_at: string | null;
   readonly output: unknown;

@@ -1,5 +1,6 @@
 import { hostname } from "node:os";
 import { cryptoRandom } from "../adapters/node/crypto-random.ts";
+import { diskOf } from "../adapters/node/disk.ts";
 import { threadEvaluator } from "../adapters/node/thread-evaluator.ts";
 import { systemTime } from "../adapters/node/wall-clock.ts";
 import { SqliteBlobs } from "../adapters/sqlite/blobs.ts";
@@ -11,6 +12,7 @@ import { openStorage, type Storage } from "../adapters/sqlite/storage.ts";
 import { SqliteStore } from "../adapters/sqlite/store.ts";
 import type { BusOptions } from "../ports/bus.ts";
 import type { Cancel, Clock } from "../ports/clock.ts";
+import type { Disk } from "../ports/disk.ts";
 import type { Evaluator } from "../ports/evaluator.ts";
 import type { Log } from "../ports/log.ts";
 import type { Metrics } from "../ports/metrics.ts";
@@ -34,6 +36,8 @@ export interface EmbeddedOptions {
   /** Replaces the clock of the process; for tests. */
   readonly clock?: Clock;
   readonly random?: Random;
+  /** Replaces the disk of `dir`; for tests. */
+  readonly disk?: Disk;
   /** Rows in the memtable at which a checkpoint starts; for tests. */
   readonly memtableRowsMax?: number | undefined;
 }
@@ -65,7 +69,10 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<EmbeddedWo
   const evaluator = options.evaluator ?? thread;
   const name = options.name ?? `${hostname()}-${process.pid}-${random.id().slice(-6)}`;
   return {
-    world: { name, clock, random, bus, store, locks, blobs, safety, evaluator, log, metrics },
+    world: {
+      ...{ name, clock, random, bus, store, locks, blobs, safety, evaluator, log, metrics },
+      disk: options.disk ?? diskOf(dir),
+    },
     close: async () => {
       stopCleanup();
       await thread.close();

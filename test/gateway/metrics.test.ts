@@ -42,7 +42,8 @@ test("has the metrics of the contract", () => {
     lock_first_retry_success_total job_result_latency_seconds admission_wait_seconds admission_rejected_total
     scheduler_input_fail_open_total scheduler_safety_unavailable_total safety_breaker_state bus_deliveries_total
     bus_redeliveries_total dead_letters_total queue_lag queue_oldest_seconds parked_retries
-    retry_arrivals_peak_to_mean`.split(/\s+/);
+    retry_arrivals_peak_to_mean approvals_waiting runs_open tenant_open_jobs disk_free_bytes disk_size_bytes
+    store_up safety_kernel_up`.split(/\s+/);
   expect(Object.keys(METRICS)).toEqual(expect.arrayContaining(promised.map((name) => `cordum_${name}`)));
 });
 

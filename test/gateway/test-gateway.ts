@@ -91,6 +91,7 @@ export async function openTestGateway(options: TestGatewayOptions = {}): Promise
     log,
     metrics: ends.metrics,
     safety: localSafety(kernel),
+    disk: { usage: async () => ({ path: "/data", freeBytes: 60e9, totalBytes: 100e9 }) },
     // A thread per test would take longer than the test.
     ...(options.evaluatesInThread ? {} : { evaluator: inlineEvaluator }),
     bus: { ackWaitMs, deliverMax, inFlightMax: ackPendingMax },

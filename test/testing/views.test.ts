@@ -47,13 +47,13 @@ describe("views", () => {
     const step = fields<StepView>({
       ...{ state: true, type: true, depends_on: true, job_id: true, attempt: true, worker_id: true, sub_run_id: true },
       ...{ started_at: true, ended_at: true, output: true, output_at: true, error: true, why: true, arm: true },
-      ...{ arms: true, children: true },
+      ...{ arms: true, children: true, approval: true },
     });
     const { steps } = RUN_DETAIL.properties as unknown as { steps: { patternProperties: Record<string, object> } };
     expect(step).toEqual(propertiesOf(Object.values(steps.patternProperties)[0] ?? {}));
     const letter = fields<DeadLetterView>({
       ...{ id: true, reason: true, source: true, tenant_id: true, created_at: true, error: true, job_id: true },
-      ...{ topic: true, attempt: true, subject: true, message_id: true, deliveries: true },
+      ...{ topic: true, attempt: true, subject: true, message_id: true, deliveries: true, fingerprint: true },
     });
     expect(letter).toEqual(propertiesOf(DEAD_LETTER));
     const line = { seq: true, at: true, event: true, step_id: true, index: true, job_id: true } as const;
@@ -62,7 +62,15 @@ describe("views", () => {
     expect(
       fields<SubmittedView>({ ...submitted, reason: true, rule_id: true, expires_at: true, ...APPROVAL_FACTS }),
     ).toEqual(propertiesOf(SUBMIT_RESPONSE));
-    const explanation = { job_id: true, state: true, wait: true, sentence: true, unblocks: true, facts: true } as const;
+    const explanation = {
+      job_id: true,
+      state: true,
+      wait: true,
+      sentence: true,
+      unblocks: true,
+      approval: true,
+      facts: true,
+    } as const;
     expect(fields<ExplanationView>(explanation)).toEqual(propertiesOf(EXPLANATION));
     expect(fields<RunExplanationView>({ run_id: true, state: true, waits: true })).toEqual(
       propertiesOf(RUN_EXPLANATION),

@@ -9,8 +9,8 @@ steps:
   wait: { type: delay, delay_sec: 1209600, depends_on: [welcome] }
   ask: { type: approval, reason: "keep the account?", timeout_sec: 2592000, depends_on: [wait] }
   rest: { type: delay, delay_sec: 1288000, depends_on: [ask] }
-  remind: { topic: mail.send, depends_on: [rest], input: { text: "approved by \${steps.ask.output.approved_by}" } }
-output: \${steps.remind.output}
+  notify: { topic: mail.send, depends_on: [rest], input: { text: "approved by \${steps.ask.output.approved_by}" } }
+output: \${steps.notify.output}
 `;
 
 describe("workflows on virtual time", () => {

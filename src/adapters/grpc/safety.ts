@@ -39,6 +39,11 @@ export function openGrpcSafety({ address, timeoutMs, trust = NO_TRUST, log }: Gr
       local: null,
       // Encoding errors are thrown before anything is sent: they are not outages.
       check: async (request) => batcher.check(encodeCheck(request)),
+      probe: async () => {
+        // A kernel that rejects the call is there.
+        const called = await client.call(PROBE, NO_BYTES, Math.min(timeoutMs(), PROBE_MS_MAX));
+        return called.kind === "silent" ? called.reason : null;
+      },
     },
     close: () => client.close(),
   };
@@ -110,6 +115,9 @@ class CheckBatcher {
 }
 
 const CHECK = safetyPath("Check");
+const PROBE = safetyPath("ListSnapshots");
+const PROBE_MS_MAX = 1_000;
+const NO_BYTES = new Uint8Array();
 const FRAMES_DISABLED_MS = 60_000;
 const FRAME = { checks: 256, bytes: 1024 * 1024 } as const;
 

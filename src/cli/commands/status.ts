@@ -3,7 +3,7 @@ import type { Client, Json } from "../client.ts";
 import { addCommand, type CommandContext } from "../context.ts";
 import { EXIT, type ExitCode } from "../exit.ts";
 import { type Io, printJson } from "../io.ts";
-import { formatDuration, plural, textFields } from "../table.ts";
+import { formatBytes, formatDuration, plural, textFields } from "../table.ts";
 
 export function addStatus(program: Command, { io, client, exit }: CommandContext): void {
   addCommand(program, "status", "show the status of the control plane: policy, durability, queues and workers").action(
@@ -12,7 +12,7 @@ export function addStatus(program: Command, { io, client, exit }: CommandContext
 }
 
 async function showStatus(io: Io, client: Client, json: boolean): Promise<ExitCode> {
-  const status = await client.get("/status");
+  const status = await client.status();
   if (json) printJson(io, status);
   else io.out(describeStatus(io, client.url, status));
   if (status.ready === true) return EXIT.ok;
@@ -42,6 +42,7 @@ function about(url: string, status: Json): Fields {
     ["uptime", formatDuration(status.uptime_ms)],
     ["access", status.needs_key ? "API keys required" : "no API keys: the start-up token has admin access"],
     ["durability", `${durability.profile}: ${durability.meaning}`],
+    ...diskOf(status),
     ...warnings.map((warning: string): readonly [string, string] => ["warning", warning]),
     ["policy", `${policy.source} (${rules}, default ${policy.default_decision}; snapshot ${policy.snapshot})`],
   ];
@@ -53,8 +54,18 @@ function loops(duties: Readonly<Record<string, number>>): Fields {
   return behind.map(([name, lagMs]) => ["background", `the ${name} loop is ${formatDuration(lagMs)} behind`]);
 }
 
-function safety({ safety: { kernel, breaker, breaker_reason, fail_open = [] } = {}, ...status }: Json): Fields {
-  const why = breaker_reason === undefined ? "" : `: ${breaker_reason}`;
+function diskOf({ disk }: Json): Fields {
+  if (disk === undefined) return [];
+  const warning = disk.low ? "; nearly full" : "";
+  return [
+    ["disk", `${formatBytes(disk.free_bytes)} of ${formatBytes(disk.size_bytes)} free at ${disk.path}${warning}`],
+  ];
+}
+
+function safety({ safety: state = {}, ...status }: Json): Fields {
+  const { kernel, breaker, breaker_reason, unreachable, fail_open = [] } = state;
+  const down = unreachable === undefined ? "" : `, does not answer: ${unreachable}`;
+  const why = breaker_reason === undefined ? down : `: ${breaker_reason}`;
   const leases = fail_open.map(({ id, scope, reason, ends_at }: Json): readonly [string, string] => [
     "fail-open",
     `lease ${id} for ${scope === "*" ? "all tenants" : `tenant ${scope}`} until ${ends_at}: ${reason}`,

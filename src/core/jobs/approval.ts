@@ -37,6 +37,8 @@ export function requestApproval(job: Job, safety: Decision, context: DecisionCon
 export interface Approver {
   /** A key id. */
   readonly by: string;
+  /** The name of the key. */
+  readonly name?: string | undefined;
   /** The owner of the key. */
   readonly person?: string | undefined;
   readonly note?: string;
@@ -77,7 +79,7 @@ export function approveJob(
     const { approval: _, ...current } = present.job;
     return { kind: "void", job: Object.assign(moveJob(current, "PENDING", nowMs), { history }), why };
   }
-  const approval = { ...job.approval, decidedBy: by, decidedMs: nowMs };
+  const approval = decided(job.approval, approver, nowMs, note);
   const history = appendHistory(job, historyLine(job, "approved", note, nowMs, by));
   if (job.step?.kind === "approval") {
     // An approval step sends nothing to workers.
@@ -110,15 +112,28 @@ export interface ApprovalExpectation {
 }
 
 /** `null` if the job is not awaiting approval. */
-export function rejectJob(job: Job, by: string, why: string, context: DecisionContext): Job | null {
+export function rejectJob(job: Job, approver: Approver, why: string, context: DecisionContext): Job | null {
   const { approval } = job;
   if (job.state !== "APPROVAL_REQUIRED" || !approval) return null;
   const { nowMs } = context;
   return Object.assign(endJob(job, "DENIED", context), {
-    approval: { ...approval, decidedBy: by, decidedMs: nowMs },
-    error: { name: "Rejected", message: why },
-    history: appendHistory(job, historyLine(job, "rejected", why, nowMs, by)),
+    approval: decided(approval, approver, nowMs, why),
+    error: { name: REJECTED, message: why },
+    history: appendHistory(job, historyLine(job, "rejected", why, nowMs, approver.by)),
   });
+}
+
+/** The error of a rejected job. */
+export const REJECTED = "Rejected";
+
+function decided(approval: Approval, { by, name }: Approver, nowMs: number, note: string | undefined): Approval {
+  return {
+    ...approval,
+    decidedBy: by,
+    decidedMs: nowMs,
+    ...(name === undefined ? {} : { decidedByName: name }),
+    ...(note === undefined ? {} : { note }),
+  };
 }
 
 export function expireApproval(job: Job, context: DecisionContext): Job {

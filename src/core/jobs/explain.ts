@@ -1,6 +1,7 @@
 import { isFinal, type Job, type JobState, limitOfRule, type OpenState } from "../model/job.ts";
 import { clientJobId } from "../model/job-id.ts";
 import type { RetryClass } from "../retry/retry-classes.ts";
+import { explainStep, stepReasonOf } from "./explain-step.ts";
 
 /**
  * Explains why a job does not move: since when, until when, and what unblocks it.
@@ -70,6 +71,8 @@ export interface ExplainContext {
   readonly failOpen: { readonly id: string; readonly endsMs: number } | null;
   /** The tenant's run slots and the number of steps that wait for one; null for jobs that need none. */
   readonly slots: (Usage & { readonly waiting: number }) | null;
+  /** The run of a step; null for other jobs. */
+  readonly run: { readonly id: string; readonly deadlineMs: number } | null;
 }
 
 export interface Explanation {
@@ -94,11 +97,23 @@ export interface Unblock {
 export function explainJob(job: Job, context: ExplainContext): Explanation {
   if (isFinal(job.state)) return explainEnd(job);
   const blocked = explainStep(job, context) ?? EXPLAIN_OPEN[job.state as OpenState](job, context);
-  const { reason, sinceMs, untilMs, setBy, sentence, unblocks } = blocked;
+  const { reason, sinceMs, untilMs, setBy, sentence, unblocks } = endOfRun(blocked, context);
   return {
     wait: { reason, sinceMs, untilMs, retryClass: job.wait?.retryClass ?? null, setBy },
     sentence,
     unblocks: [...unblocks, { what: "cancel the job", command: `cordum job cancel ${clientJobId(job.org, job.id)}` }],
+  };
+}
+
+/** The earliest end is reported: a run that times out first cancels its open steps. */
+function endOfRun(blocked: Block, { run, nowMs }: ExplainContext): Block {
+  if (run === null || run.deadlineMs >= blocked.untilMs) return blocked;
+  const first = `run \`${run.id}\` ends as TIMEOUT before that, in ${formatSpan(run.deadlineMs - nowMs)}`;
+  return {
+    ...blocked,
+    untilMs: run.deadlineMs,
+    setBy: `timeout of run \`${run.id}\``,
+    sentence: `${blocked.sentence}; ${first}`,
   };
 }
 
@@ -193,13 +208,14 @@ function explainSent(job: Job, { nowMs }: ExplainContext): Block {
   const ago = `${formatSpan(nowMs - sinceMs)} ago`;
   const attempt = isRunning
     ? `${who} started attempt ${job.attempt} ${ago}${far}`
-    : `attempt ${job.attempt} was sent to a worker ${ago}`;
+    : `attempt ${job.attempt} was sent to ${who} ${ago}`;
+  const progress = job.progress ? `last progress ${formatSpan(nowMs - job.progress.atMs)} ago` : "no progress reported";
   return {
     reason: isRunning ? "running" : "dispatched",
     sinceMs,
     untilMs: job.dueMs,
     setBy: "dispatch.deadline_ms",
-    sentence: `${attempt}; counts as lost without a report within ${formatSpan(job.dueMs - nowMs)}`,
+    sentence: `${attempt}; ${progress}; counts as lost without a report within ${formatSpan(job.dueMs - nowMs)}`,
     unblocks: [SEE_WORKERS],
   };
 }
@@ -283,75 +299,6 @@ export function formatSpan(ms: number): string {
   const minutes = Math.round(seconds / 60);
   return minutes < 120 ? `${minutes} min` : `${Math.round(minutes / 60)} h`;
 }
-
-/** Reasons that only workflow steps have: a delay, a run slot, a sub-run. */
-export function stepReasonOf({ step, state, wait }: Job): WaitReason | null {
-  if (step?.kind === "delay") return "timer";
-  if (step?.kind !== "subworkflow") return null;
-  if (state === "RUNNING") return "sub_run";
-  if (wait === null) return state === "PENDING" ? "run_slot" : null;
-  // After a failure the step waits for its retry like any other job.
-  return wait.retryClass === "throttled" ? "run_slot" : null;
-}
-
-export function explainStep(job: Job, context: ExplainContext): Block | null {
-  const reason = stepReasonOf(job);
-  const at = { sinceMs: job.createdMs, untilMs: job.dueMs, setBy: "the workflow" };
-  switch (reason) {
-    case "timer": {
-      const until = new Date(job.dueMs).toISOString();
-      const sentence = `delay step: ends in ${secondsTo(job.dueMs, context)} s, at ${until}`;
-      return { ...at, reason, sentence, unblocks: [] };
-    }
-    case "run_slot": {
-      const sentence = `run of \`${job.step?.workflowId ?? ""}\` not started: ${notStartedReason(job, context)}`;
-      return { ...at, reason, sentence, unblocks: job.wait && !job.wait.forSlot ? [seeRun(job)] : moreSlots(job) };
-    }
-    case "sub_run": {
-      const runId = job.step?.subRunId ?? "";
-      const sentence = `waiting for run \`${runId}\` of \`${job.step?.workflowId ?? ""}\` to end`;
-      return {
-        ...at,
-        reason,
-        sentence,
-        unblocks: [{ what: "explain that run", command: `cordum run explain ${runId}` }],
-      };
-    }
-    default:
-      return null;
-  }
-}
-
-function notStartedReason(job: Job, context: ExplainContext): string {
-  if (job.wait === null) return "about to start";
-  const again = `next try in ${secondsTo(job.dueMs, context)} s`;
-  const { slots } = context;
-  if (slots === null) return `${job.wait.reason}; ${again}`;
-  const { used, max, waiting } = slots;
-  const line = waiting > 1 ? `${waiting} steps wait for a slot, oldest first` : "no other step waits for a slot";
-  const open = `${used} of ${max} run slots of \`${job.org}\` in use, including its own run`;
-  return `${open}; ${line}, ahead of new runs; retried when a run ends; ${again}`;
-}
-
-function moreSlots({ org, step }: Job): readonly Unblock[] {
-  const unblocks: Unblock[] = [
-    { what: "list the runs that hold slots", command: "cordum run list --state RUNNING" },
-    { what: `raise \`orgs.${org}.limits.max_concurrent_runs\``, command: "cordum config explain" },
-  ];
-  if (step?.index !== undefined) {
-    unblocks.push({
-      what: `run fewer items at once: lower \`max_parallel\` of step \`${step.stepId}\``,
-      command: null,
-    });
-  }
-  return unblocks;
-}
-
-function seeRun({ step }: Job): Unblock {
-  return { what: "explain its run", command: `cordum run explain ${step?.runId ?? ""}` };
-}
-
-const secondsTo = (dueMs: number, { nowMs }: ExplainContext): number => Math.max(0, Math.ceil((dueMs - nowMs) / 1_000));
 
 /** Why a job in the backlog is not sent. The block that has to be removed first is reported first. */
 export function explainBacklog(job: Job, context: ExplainContext): Block {

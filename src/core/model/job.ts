@@ -112,8 +112,13 @@ export interface Approval {
   readonly requestedMs: number;
   readonly expiresMs: number;
   readonly bySubmitter: boolean;
+  /** A key id. */
   readonly decidedBy?: string;
+  /** The name of the key when it decided; keys can be renamed and deleted. */
+  readonly decidedByName?: string;
   readonly decidedMs?: number;
+  /** What the approver wrote. */
+  readonly note?: string;
 }
 
 /** Dispatched without a verdict under a fail-open lease; to be reviewed. */

@@ -1,7 +1,7 @@
 import { tenantClaimProblem } from "../../core/jobs/submission.ts";
 import { EVERY_ORG } from "../../core/model/api-key.ts";
 import type { Arms } from "../../core/model/arms.ts";
-import { armsOf, DEAD_LETTERS } from "../../core/model/dead-letter.ts";
+import { armsOf, DEAD_LETTERS, withFingerprint } from "../../core/model/dead-letter.ts";
 import { JOBS, type Job } from "../../core/model/job.ts";
 import { DEFAULT_ORG, wireJobId } from "../../core/model/job-id.ts";
 import { RETRY_STATES, type StoredRetryState } from "../../core/model/parked-message.ts";
@@ -275,7 +275,7 @@ async function writeDeadLetter(
     const message = await refusalMessage(engine, delivery, error);
     const committed = await engine.commit({
       org: deadLetter.org,
-      puts: [put(DEAD_LETTERS, id, null, deadLetter)],
+      puts: [put(DEAD_LETTERS, id, null, withFingerprint(deadLetter))],
       ...(message ? { sends: [message] } : {}),
     });
     if (committed.kind === "committed") {

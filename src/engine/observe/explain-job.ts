@@ -9,6 +9,7 @@ import {
   RUNNING_GROUP,
   underRule,
 } from "../../core/model/job.ts";
+import { RUNS } from "../../core/model/run.ts";
 import { jobLimitOf, loadTenantJob, targetOf, windowOf } from "../dispatch/index.ts";
 import type { Needs } from "../engine.ts";
 import { runCountsOf, runLimitOf } from "../runs/index.ts";
@@ -51,13 +52,14 @@ async function surroundingsOf(
   const { clock, store } = engine.world;
   const nowMs = clock.now();
   const settings = engine.settings.current;
-  const [inFlight, running, backlog, backlogOfTopic, underRules, lease] = await Promise.all([
+  const [inFlight, running, backlog, backlogOfTopic, underRules, lease, run] = await Promise.all([
     store.counts(IN_FLIGHT_GROUP, GROUP_MAX),
     store.counts(RUNNING_GROUP, GROUP_MAX),
     store.counts(BACKLOG_GROUP, GROUP_MAX),
     store.counts(backlogGroupOf(job.topic), GROUP_MAX),
     store.counts(underRule(job).group, GROUP_MAX),
     engine.safety.grants.find(job.org),
+    job.step ? store.load(RUNS, job.step.runId) : null,
   ]);
   const ofOrg = jobLimitOf(settings, job.org);
   const ofRule = limitOfRule(job);
@@ -77,6 +79,7 @@ async function surroundingsOf(
     breaker: breaker === null || isForAll ? breaker : LEFT_ALONE,
     killed: engine.pools.killOf(job.org),
     failOpen: lease === null ? null : { id: lease.id, endsMs: lease.endsMs },
+    run: run && { id: run.id, deadlineMs: run.value.deadlineMs },
     slots: job.wait?.forSlot ? await slotsOf(engine, job.org) : null,
   };
 }

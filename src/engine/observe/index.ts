@@ -6,5 +6,7 @@ export { EventFeed, type JobUpdate, type RolloutUpdate, type RunUpdate } from ".
 export { explain } from "./explain-job.ts";
 export { explainRun, type RunWait } from "./explain-run.ts";
 export { Gauges } from "./gauges.ts";
+export { type Load, readLoad } from "./load.ts";
+export { LoadGauges } from "./load-gauges.ts";
 export { predictRollout, readContention } from "./predict-rollout.ts";
 export { RetryArrivals } from "./retry-arrivals.ts";

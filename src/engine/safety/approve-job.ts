@@ -64,7 +64,7 @@ export function reject(
   return retryOnConflict(`job \`${request.jobId}\``, async () => {
     const found = await loadTenantJob(engine, request);
     if (!found) return { kind: "not_found" };
-    const next = rejectJob(found.value, request.by, request.why, decisionContext(engine, found.value));
+    const next = rejectJob(found.value, request, request.why, decisionContext(engine, found.value));
     if (!next) return { kind: "not_waiting", state: found.value.state };
     const line = noteOf(engine, found.value, request, "rejected", request.why);
     return (await settleJob(engine, found, next, [line], AT_GATEWAY))

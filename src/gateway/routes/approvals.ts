@@ -172,7 +172,7 @@ async function rejectJob(
   }
 }
 
-const approverOf = ({ id, caller }: Principal): Approver => ({ by: id, person: caller.person });
+const approverOf = ({ id, caller: { name, person } }: Principal): Approver => ({ by: id, name, person });
 
 async function ownJobDetail(
   engine: Gateway["engine"],

@@ -82,7 +82,8 @@ export function dutiesView({ sweeper }: Gateway): Readonly<Record<string, number
   return Object.fromEntries(sweeper.duties().map(({ name, lagMs }) => [name, lagMs]));
 }
 
-async function getMetrics({ metrics }: Gateway): Promise<GatewayResponse> {
+async function getMetrics({ engine, metrics, loadGauges }: Gateway): Promise<GatewayResponse> {
+  await loadGauges.show(engine);
   return { status: 200, body: await metrics.text(), contentType: metrics.contentType };
 }
 

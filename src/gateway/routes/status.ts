@@ -20,6 +20,7 @@ import { EVERY_SCOPE } from "../../core/model/kill-switch.ts";
 import { PARKED_GROUP } from "../../core/model/parked-message.ts";
 import { RUNS_GROUP, runsOpenOf } from "../../core/model/run.ts";
 import type { Engine } from "../../engine/engine.ts";
+import { readLoad } from "../../engine/observe/index.ts";
 import { runLimitOf } from "../../engine/runs/index.ts";
 import { FAIL_OPEN_TOTAL } from "../../engine/safety/index.ts";
 import { visibleTenant } from "../auth/access.ts";
@@ -47,10 +48,11 @@ async function getStatus(gateway: Gateway, request: GatewayRequest): Promise<Gat
   // Operators see the backing servers even when they select one tenant.
   const isOperator = request.principal.org === EVERY_ORG;
   const figures = metrics.figures();
-  const [readiness, queues, safety, bypasses, needsKey] = await Promise.all([
+  const [readiness, queues, safety, load, bypasses, needsKey] = await Promise.all([
     readinessOf(gateway),
     tenant === EVERY_ORG ? queuesOfAll(engine) : queuesOf(engine, tenant),
     safetyOf(engine, tenant, isOperator),
+    isOperator ? loadOf(engine) : null,
     isOperator ? engine.world.store.total(FAIL_OPEN_TOTAL) : null,
     gateway.auth.anyKeyExists(),
   ]);
@@ -67,7 +69,8 @@ async function getStatus(gateway: Gateway, request: GatewayRequest): Promise<Gat
     ...queues,
     workers: workersOf(engine, tenant),
     kill: killsOf(engine, tenant),
-    safety,
+    safety: load?.unreachable == null ? safety : { ...safety, unreachable: load.unreachable },
+    ...load?.fields,
     ...(isOperator ? figures : Object.fromEntries(Object.keys(figures).map((figure) => [figure, null]))),
     input_fail_open_total: bypasses,
   });
@@ -156,6 +159,30 @@ function workersOf({ registry, world }: Engine, tenant: string): object {
 function killsOf({ pools: { kills } }: Engine, tenant: string): readonly object[] {
   const isVisible = (scope: string) => tenant === EVERY_ORG || scope === tenant || scope === EVERY_SCOPE;
   return [...kills.values()].filter(({ scope }) => isVisible(scope)).map(killView);
+}
+
+/** Disk, kernel and the tenants with the most open jobs, as they are now. */
+async function loadOf(engine: Engine): Promise<{ readonly unreachable: string | null; readonly fields: object }> {
+  const { disk, records, kernelDown } = await readLoad(engine);
+  const { diskFreeMin } = engine.settings.current.diagnosis;
+  return {
+    unreachable: kernelDown,
+    fields: {
+      ...(records && {
+        open_jobs: { total: records.openJobsTotal, by_tenant: Object.fromEntries(records.openJobs) },
+      }),
+      ...(disk === null
+        ? {}
+        : {
+            disk: {
+              path: disk.path,
+              free_bytes: disk.freeBytes,
+              size_bytes: disk.totalBytes,
+              low: disk.freeBytes < diskFreeMin * disk.totalBytes,
+            },
+          }),
+    },
+  };
 }
 
 async function safetyOf({ world, safety: { breaker } }: Engine, tenant: string, isOperator: boolean): Promise<object> {

@@ -67,7 +67,7 @@ const SAFETY = Type.Object(
   { title: "JobSafety" },
 );
 
-const APPROVAL = Type.Object(
+export const APPROVAL = Type.Object(
   {
     job_hash: Type.String(),
     snapshot: Type.String(),
@@ -75,8 +75,11 @@ const APPROVAL = Type.Object(
     requested_at: instant("When approval was requested."),
     expires_at: instant("When the request expires and the job ends."),
     by_submitter: Type.Boolean(),
-    decided_by: orNull(Type.String()),
+    decision: orNull(Type.Enum(["approved", "rejected"])),
+    decided_by: orNull(Type.String({ description: "The id of the key that approved or rejected." })),
+    decided_by_name: orNull(Type.String({ description: "The name that the key had then." })),
     decided_at: orNull(Type.String()),
+    note: orNull(Type.String({ description: "What the approver wrote." })),
   },
   { title: "JobApproval" },
 );
@@ -239,6 +242,7 @@ export const EXPLANATION = Type.Object(
     ),
     sentence: Type.String(),
     unblocks: Type.Array(Type.Object({ what: Type.String(), command: orNull(Type.String()) })),
+    approval: orNull(APPROVAL),
     facts: EXPLAIN_FACTS,
   },
   { title: "JobExplanation" },
@@ -312,6 +316,7 @@ export const APPROVE_BODY = Type.Object(
 export const REJECT_BODY = Type.Object({ reason: Type.String(REASON) }, { title: "RejectRequest" });
 
 const DEAD_LETTER_FIELDS = {
+  fingerprint: Type.Optional(Type.String({ description: "The group: see `GET /api/v1/dlq/groups`." })),
   id: Type.String(),
   reason: Type.String(),
   source: Type.String({ description: "`job` or `message`." }),

@@ -1,8 +1,9 @@
 /** Responses about jobs, approvals and dead letters. Errors, reasons and labels are redacted. */
+import { REJECTED } from "../../core/jobs/approval.ts";
 import { type ExplainContext, type Explanation, waitReasonOf } from "../../core/jobs/explain.ts";
 import type { Caller } from "../../core/model/caller.ts";
 import type { DeadLetter } from "../../core/model/dead-letter.ts";
-import type { Approval, Bypass, HistoryLine, Job, JobEvent, Progress, Wait } from "../../core/model/job.ts";
+import type { Bypass, HistoryLine, Job, JobEvent, Progress, Wait } from "../../core/model/job.ts";
 import { clientJobId } from "../../core/model/job-id.ts";
 import { redact, redactText } from "../../core/model/redact.ts";
 import { fromBase64 } from "../../protocol/base64.ts";
@@ -25,7 +26,7 @@ export function jobView(job: Job): View {
     waits_for: waitReasonOf(job),
     wait: job.wait === null ? null : waitView(job.wait),
     safety: job.safety === null ? null : safetyView(job),
-    approval: job.approval === undefined ? null : approvalView(job.approval),
+    approval: approvalView(job),
     bypass: job.bypass === undefined ? null : bypassView(job.bypass),
     progress: job.progress === undefined ? null : progressView(job.progress),
     ...submissionView(job),
@@ -120,7 +121,7 @@ export function decisionsView(job: Job): View {
   return {
     job_id: clientJobId(job.org, job.id),
     safety: job.safety === null ? null : safetyView(job),
-    approval: job.approval === undefined ? null : approvalView(job.approval),
+    approval: approvalView(job),
     bypass: job.bypass === undefined ? null : bypassView(job.bypass),
     items: job.history.filter(({ event }) => DECISIONS.has(event)).map(historyView),
     next_cursor: null,
@@ -143,6 +144,7 @@ export function explanationView(job: Job, { wait, sentence, unblocks }: Explanat
           },
     sentence: redactText(sentence),
     unblocks,
+    approval: approvalView(job),
     facts: {
       window: { full: around.window.isFull, ...around.window.use },
       tenant: around.tenant,
@@ -166,6 +168,7 @@ export function deadLetterView(deadLetter: DeadLetter): View {
   return {
     id: deadLetter.id,
     reason: deadLetter.reason,
+    ...(deadLetter.fingerprint === undefined ? {} : { fingerprint: deadLetter.fingerprint }),
     source: source.kind,
     ...about,
     tenant_id: deadLetter.org,
@@ -251,7 +254,10 @@ export function remediationView(remedy: NonNullable<NonNullable<Job["safety"]>["
   };
 }
 
-function approvalView(approval: Approval): View {
+/** null for a job that needs no approval. */
+export function approvalView({ approval, state, error }: Pick<Job, "approval" | "state" | "error">): View | null {
+  if (approval === undefined) return null;
+  const isRejected = state === "DENIED" && error?.name === REJECTED;
   return {
     job_hash: approval.jobHash,
     snapshot: approval.snapshot,
@@ -259,8 +265,11 @@ function approvalView(approval: Approval): View {
     requested_at: iso(approval.requestedMs),
     expires_at: iso(approval.expiresMs),
     by_submitter: approval.bySubmitter,
+    decision: approval.decidedBy === undefined ? null : isRejected ? "rejected" : "approved",
     decided_by: approval.decidedBy ?? null,
+    decided_by_name: approval.decidedByName ?? null,
     decided_at: approval.decidedMs === undefined ? null : iso(approval.decidedMs),
+    note: approval.note === undefined ? null : redactText(approval.note),
   };
 }
 

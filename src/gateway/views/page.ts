@@ -1,7 +1,7 @@
 /** Pagination: `limit` and an opaque `cursor` in, `{items, next_cursor}` out. */
 import { type TSchema, Type } from "typebox";
 import type { Table } from "../../core/model/table.ts";
-import type { Store, Versioned } from "../../ports/store.ts";
+import type { ScoreRange, Store, Versioned } from "../../ports/store.ts";
 import { invalidCursorProblem, Problem } from "../problem.ts";
 import { type GatewayRequest, type GatewayResponse, ok } from "../route.ts";
 
@@ -35,9 +35,10 @@ export async function listPage<T>(
   index: string,
   query: GatewayRequest["query"],
   view: (item: Versioned<T>) => object,
+  range: ScoreRange = {},
 ): Promise<GatewayResponse> {
   const cursor = readCursor(queryText(query, "cursor"), index);
-  const page = await store.list(table, { index, limit: readLimit(queryText(query, "limit")), cursor });
+  const page = await store.list(table, { ...range, index, limit: readLimit(queryText(query, "limit")), cursor });
   return ok({
     items: page.items.map(view),
     next_cursor: page.cursor === null ? null : writeCursor(index, page.cursor),

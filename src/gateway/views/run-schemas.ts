@@ -2,7 +2,7 @@
 import { Type } from "typebox";
 import { LABELS_MAX, TEXT_LENGTH_MAX } from "../../core/jobs/submission.ts";
 import { RUN_STATES } from "../../core/model/run.ts";
-import { PAYLOAD_PROBLEMS } from "./job-schemas.ts";
+import { APPROVAL, PAYLOAD_PROBLEMS } from "./job-schemas.ts";
 import { ERROR_INFO, instant, json, orNull } from "./schemas.ts";
 
 const text = (description: string) => Type.String({ minLength: 1, maxLength: TEXT_LENGTH_MAX, description });
@@ -190,6 +190,7 @@ const STEP = Type.Object(
     attempt: orNull(Type.Integer({ description: "Dispatches of the job, or starts of the sub-run." })),
     worker_id: orNull(Type.String({ description: "The worker of the last attempt." })),
     sub_run_id: orNull(Type.String({ description: "The latest run of a `subworkflow` step." })),
+    approval: orNull(APPROVAL),
     started_at: orNull(Type.String()),
     ended_at: orNull(Type.String()),
     output: json("Redacted; the job has the unredacted result."),

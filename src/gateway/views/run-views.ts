@@ -5,7 +5,7 @@ import { redact, redactText } from "../../core/model/redact.ts";
 import type { Fan, Run, RunLock, StepRun, TimelineLine } from "../../core/model/run.ts";
 import type { WorkflowHead, WorkflowVersion } from "../../core/model/workflow.ts";
 import type { DryStep, RunWait } from "../../engine/observe/index.ts";
-import { iso } from "./job-views.ts";
+import { approvalView, iso } from "./job-views.ts";
 import { type PayloadView, type Problematic, problemsView, type ReadValue } from "./payloads.ts";
 
 type View = Readonly<Record<string, unknown>>;
@@ -167,6 +167,7 @@ function stepView(step: StepRun, definition: StepDefinition | null, job: Job | n
     attempt: job?.attempt ?? null,
     worker_id: job?.workerId ?? null,
     sub_run_id: job?.step?.subRunId ?? null,
+    approval: job === null ? null : approvalView(job),
     started_at: startedMs === undefined ? null : iso(startedMs),
     ended_at: endedMs === undefined ? null : iso(endedMs),
     output: output.value,

@@ -81,11 +81,33 @@ const SAFETY = Type.Object({
   kernel: Type.String(),
   breaker: Type.String({ description: "State of the circuit breaker." }),
   breaker_reason: optionalText,
+  unreachable: Type.Optional(Type.String({ description: "Why a remote kernel does not answer now; for operators." })),
   fail_open: Type.Array(
     Type.Object({ id: Type.String(), scope: Type.String(), reason: Type.String(), ends_at: instant("End.") }),
     { description: "Fail-open leases in force." },
   ),
 });
+
+/** For keys of tenant `*`. */
+const LOAD = {
+  open_jobs: Type.Optional(
+    Type.Object(
+      { total: count, by_tenant: counts("The 20 tenants with the most.") },
+      { description: "Jobs that have not ended." },
+    ),
+  ),
+  disk: Type.Optional(
+    Type.Object(
+      {
+        path: Type.String(),
+        free_bytes: count,
+        size_bytes: count,
+        low: Type.Boolean({ description: "Less is free than `diagnosis.disk_free_min`." }),
+      },
+      { description: "The disk of the data directory; absent in a cluster." },
+    ),
+  ),
+};
 
 const FIGURES = {
   lock_busy_retry_count: figure("Retries because a run lock was busy."),
@@ -120,6 +142,7 @@ export const statusSchema = (duties: ReturnType<typeof Type.Record>, kill: Retur
       workers: WORKERS,
       kill: Type.Array(kill, { description: "Engaged kill switches: jobs of their scope are not dispatched." }),
       safety: SAFETY,
+      ...LOAD,
       ...FIGURES,
     },
     { title: "Status" },

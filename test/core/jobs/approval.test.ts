@@ -109,14 +109,14 @@ describe("an approval", () => {
     const expired = expireApproval(asked(), at(9));
     expect(expired).toMatchObject({ state: "TIMEOUT", error: { name: "ApprovalExpired" } });
     expect(deadLetterOf(expired)).toMatchObject({ reason: "timeout" });
-    const refused = rejectJob(asked(), "alice", "too much", at(9)) as Job;
+    const refused = rejectJob(asked(), { by: "alice" }, "too much", at(9)) as Job;
     expect(refused).toMatchObject({
       state: "DENIED",
       error: { message: "too much" },
-      approval: { decidedBy: "alice" },
+      approval: { decidedBy: "alice", note: "too much" },
     });
     expect(deadLetterOf(refused)).toBeNull();
-    expect(rejectJob(refused, "bob", "again", at(10))).toBeNull();
+    expect(rejectJob(refused, { by: "bob" }, "again", at(10))).toBeNull();
   });
 
   test("reports mismatches of hash and snapshot", () => {

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { expireJob } from "../../../src/core/jobs/attempt.ts";
 import { type ExplainContext, explainJob, waitReasonOf } from "../../../src/core/jobs/explain.ts";
 import { decideSafety } from "../../../src/core/jobs/lifecycle.ts";
-import { JOB_STATES } from "../../../src/core/model/job.ts";
+import { JOB_STATES, type Job } from "../../../src/core/model/job.ts";
 import { allow, asked, at, everyStage, fresh, limited, STAGES } from "./stages.ts";
 
 const windowOf = (used: number) => ({ isEmpty: used === 0, isFull: used >= 5, use: { used, max: 5 } });
@@ -20,6 +20,7 @@ const around: ExplainContext = {
   killed: null,
   failOpen: null,
   slots: null,
+  run: null,
 };
 
 describe("every open job", () => {
@@ -53,6 +54,39 @@ describe("every open job", () => {
       expect(waitReasonOf(job)).toBeNull();
     }
     expect(explainJob({ ...fresh(), state: "FAILED" }, around).unblocks[0]?.command).toBe("cordum dlq retry j");
+  });
+});
+
+describe("a job with a worker", () => {
+  const sent = (facts: object) => ({ ...fresh(), state: "RUNNING" as const, attempt: 1, workerId: "w1", ...facts });
+  const nowMs = 300_000;
+
+  test("shows its age, whatever extended its deadline", () => {
+    const job = sent({ dispatchedMs: 60_000, updatedMs: 299_000, dueMs: 350_000 });
+    const { sentence, wait } = explainJob(job, { ...around, nowMs });
+    expect(wait?.sinceMs).toBe(60_000);
+    expect(sentence).toContain("worker `w1` started attempt 1 4 min ago; no progress reported");
+  });
+
+  test("shows the age of its last progress", () => {
+    const progress = { percent: 40, message: null, atMs: 210_000 };
+    const { sentence } = explainJob(sent({ dispatchedMs: 60_000, dueMs: 350_000, progress }), { ...around, nowMs });
+    expect(sentence).toContain("4 min ago (40 % done); last progress 90 s ago");
+  });
+});
+
+describe("a step of a run", () => {
+  const step = { runId: "r1", stepId: "s", kind: "approval" as const };
+
+  test("reports the earlier of its own end and that of its run", () => {
+    const job = { ...asked(), step } as Job;
+    const expiresMs = job.approval?.expiresMs ?? 0;
+    const earlier = explainJob(job, { ...around, run: { id: "r1", deadlineMs: 310_000 } });
+    expect(earlier.wait).toMatchObject({ untilMs: 310_000, setBy: "timeout of run `r1`" });
+    expect(earlier.sentence).toContain("run `r1` ends as TIMEOUT before that, in 5 min");
+    const later = explainJob(job, { ...around, run: { id: "r1", deadlineMs: expiresMs + 1 } });
+    expect(later.wait?.untilMs).toBe(expiresMs);
+    expect(later.sentence).not.toContain("before that");
   });
 });
 
@@ -106,6 +140,19 @@ test.each([
   const step = { runId: "r", stepId: "s", kind: "delay" } as const;
   const { sentence } = explainJob({ ...fresh(), step, dueMs: around.nowMs + delayMs }, around);
   expect(sentence).toContain(`delay step: ends in ${seconds} s, at `);
+});
+
+test.each([
+  [null, null, "a worker started attempt 2 4 s ago; last progress 3 s ago; counts as lost"],
+  ["w1", null, "worker `w1` started attempt 2 4 s ago; last progress 3 s ago; counts as lost"],
+  ["w1", 0, "worker `w1` started attempt 2 4 s ago (0 % done); last progress 3 s ago; counts as lost"],
+  ["w1", 40, "worker `w1` started attempt 2 4 s ago (40 % done); last progress 3 s ago; counts as lost"],
+])("a running job of worker %j at %j percent reports both", (workerId, percent, sentence) => {
+  const progress = { percent, message: null, atMs: 7_000 };
+  const started = { state: "RUNNING", attempt: 2, dispatchedMs: 6_000, dueMs: 16_000, workerId, progress } as const;
+  const explained = explainJob({ ...fresh(), ...started }, around);
+  expect(explained.sentence).toContain(sentence);
+  expect(explained.wait).toMatchObject({ reason: "running", sinceMs: 6_000, untilMs: 16_000 });
 });
 
 test("an approval reports its rule, expiry and the submitter restriction", () => {

@@ -18,7 +18,7 @@ const CHAIN = { id: "chain", steps: { one: { topic: "work.fan" }, two: { topic: 
 
 describe("contention recorder", () => {
   test("records the results of a run that met on its lock, from every process", async () => {
-    const { harness, engine, runId } = await runFan(30, BASELINE_LOCK, 3);
+    const { harness, engine, runId } = await runFan(30, BASELINE_LOCK, 3, 2);
     await harness.pass(61_000);
     const records = (await harness.run(readContention(engine, 0))).map(decodeRecord);
     const all = records.flatMap(({ acquisitions }) => acquisitions);
@@ -112,8 +112,8 @@ describe("contention recorder", () => {
 const { runLock } = defaultSettings();
 const BASELINE_LOCK: Partial<Settings> = { runLock: { ...runLock, engineWaitMs: 0, coalesce: false } };
 
-async function runFan(items: number, settings: Partial<Settings>, processes: number) {
-  const harness = new RunHarness(settings);
+async function runFan(items: number, settings: Partial<Settings>, processes: number, seed = 1) {
+  const harness = new RunHarness(settings, seed);
   const controls = [];
   for (let at = 0; at < processes; at++) controls.push(await harness.control(`process-${at}`));
   const [{ engine, control }] = controls as [(typeof controls)[number]];

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { RUNS } from "../../../src/core/model/run.ts";
 import type { Engine } from "../../../src/engine/engine.ts";
 import { dryRun } from "../../../src/engine/observe/dry-run.ts";
 import { explainRun } from "../../../src/engine/observe/explain-run.ts";
@@ -37,6 +38,18 @@ describe("a `for_each` with open children is explained by the first of them", ()
     expect(wait?.unblocks).toContain(`cordum approval approve ${id}:each.0@1`);
     expect(wait?.untilMs).toBeGreaterThan(engine.world.clock.now());
   });
+});
+
+test("an approval step reports the timeout of its run if the run ends first", async () => {
+  const harness = new RunHarness();
+  const { engine } = await harness.control("c1");
+  await harness.apply(engine, { id: "a", timeout_sec: 300, steps: { ask: { type: "approval" } } });
+  const id = await harness.started(engine, "a");
+  await harness.pass(1_000);
+  const [wait] = await explainedWaits(harness, engine, id);
+  const run = await harness.run(engine.world.store.load(RUNS, id));
+  expect(wait?.untilMs).toBe(run?.value.deadlineMs);
+  expect(wait?.reason).toContain(`run \`${id}\` ends as TIMEOUT before that, in 5 min`);
 });
 
 describe("dry run", () => {

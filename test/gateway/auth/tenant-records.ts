@@ -1,6 +1,6 @@
 /** One record of each kind for tenant `acme`, with texts that no other tenant may see. */
 import { API_KEYS } from "../../../src/core/model/api-key.ts";
-import { DEAD_LETTERS, type DeadLetter } from "../../../src/core/model/dead-letter.ts";
+import { DEAD_LETTERS, withFingerprint } from "../../../src/core/model/dead-letter.ts";
 import { FAIL_OPENS } from "../../../src/core/model/fail-open.ts";
 import { JOBS, type Job } from "../../../src/core/model/job.ts";
 import { wireJobId } from "../../../src/core/model/job-id.ts";
@@ -78,7 +78,7 @@ async function createRun(gateway: TestGateway, id: string): Promise<string> {
 
 async function createDeadLetter({ world }: TestGateway): Promise<string> {
   const nowMs = world.clock.now();
-  const deadLetter: DeadLetter = {
+  const deadLetter = withFingerprint({
     id: world.random.id(),
     org: "acme",
     createdMs: nowMs,
@@ -87,7 +87,7 @@ async function createDeadLetter({ world }: TestGateway): Promise<string> {
     error: { name: "Error", message: "acme-error" },
     source: { kind: "message", subject: "sys.job.submit", messageId: "m1", deliveries: 4, base64: "AAAA" },
     history: [],
-  };
+  });
   const change = { org: "acme", atMs: nowMs, guards: [], sends: [], watch: [] };
   await world.store.commit({ ...change, puts: [put(DEAD_LETTERS, deadLetter.id, null, deadLetter)] });
   return deadLetter.id;

@@ -114,6 +114,32 @@ describe("approvals", () => {
     expect(job).toMatchObject({ submitted_by: sam.id, approval: { decided_by: alice.id } });
   });
 
+  test("job and explanation name the key that decided, when, and its note", async () => {
+    gateway = await openWith(strict());
+    const created = await gateway.call("POST", "/api/v1/keys", {
+      body: { tenant: "*", role: "admin", name: "night shift" },
+    });
+    const { key, id: keyId } = created.json<{ key: string; id: string }>();
+    const sam = await gateway.keyOf("default", "operator");
+    const [first, second] = [(await submit({}, sam.key)).job_id, (await submit({}, sam.key)).job_id];
+    await gateway.call("POST", `${APPROVALS}/${first}/approve`, { key, body: { note: "checked with ada" } });
+    await gateway.call("POST", `${APPROVALS}/${second}/reject`, { key, body: { reason: "too much" } });
+    for (const [id, decision, note] of [
+      [first, "approved", "checked with ada"],
+      [second, "rejected", "too much"],
+    ]) {
+      const approval = {
+        decision,
+        note,
+        decided_by: keyId,
+        decided_by_name: "night shift",
+        decided_at: expect.any(String),
+      };
+      expect((await gateway.call("GET", `${JOBS}/${id}`, { key })).json()).toMatchObject({ approval });
+      expect((await gateway.call("GET", `${JOBS}/${id}/explain`, { key })).json()).toMatchObject({ approval });
+    }
+  });
+
   test("submit says that no key can approve, why, and what to do, until one can", async () => {
     gateway = await openWith(strict());
     const byToken = await submit();

@@ -1,61 +1,6 @@
-/**
- * `cordum doctor`: findings from the status of a control plane. `danger` means lost jobs, unchecked jobs or no progress.
- * `caution` is a known risk or an unknown fact. Every finding has a fix.
- */
-import type { Command } from "commander";
+/** Findings from the status of a control plane that responds. */
 import { hostOf, isLoopback } from "../../core/model/loopback.ts";
-import type { Client } from "../client.ts";
-import { addCommand, type CommandContext } from "../context.ts";
-import { CliError, EXIT, type ExitCode } from "../exit.ts";
-import { type Io, printJson } from "../io.ts";
-import { printable } from "../table.ts";
-
-export function addDoctor(program: Command, { io, client, version, exit }: CommandContext): void {
-  addCommand(program, "doctor", "check the control plane for risks and print a fix for each; exit 1 on danger").action(
-    async (options: { json?: boolean }) => exit(await runDoctor(io, client(), version, options.json === true)),
-  );
-}
-
-async function runDoctor(io: Io, client: Client, version: string, json: boolean): Promise<ExitCode> {
-  const [status, unreviewed] = await Promise.all([client.get("/status"), countUnreviewed(client)]);
-  const findings = diagnose({ status, unreviewed, url: client.url, clientVersion: version });
-  const isFine = findings.every(({ level }) => level !== "danger");
-  const shown = findings.map((finding) => ({
-    ...finding,
-    next: finding.next?.replace(/^cordum\b/, io.command) ?? null,
-  }));
-  if (json) printJson(io, { ok: isFine, url: client.url, findings: shown });
-  else {
-    io.out(shown.map(described).join("") || "no findings\n");
-    if (isFine && shown.length > 0) io.out("no dangers found\n");
-  }
-  return isFine ? EXIT.ok : EXIT.error;
-}
-
-const COUNTED_MAX = 200;
-
-/** For the caller's tenant; there is no total over all tenants. */
-async function countUnreviewed(client: Client): Promise<Facts["unreviewed"]> {
-  try {
-    const page = await client.get("/failopen/bypassed", { limit: String(COUNTED_MAX) });
-    return { count: page.items.length, isMore: page.next_cursor !== null };
-  } catch (error) {
-    if (error instanceof CliError && error.exitCode !== EXIT.unavailable) return null;
-    throw error;
-  }
-}
-
-function described({ level, what, fix, next }: Finding): string {
-  return `${level}: ${printable(what)}\n  fix: ${fix}\n${next === null ? "" : `  next: ${next}\n`}`;
-}
-
-export interface Finding {
-  readonly level: "danger" | "caution";
-  readonly code: string;
-  readonly what: string;
-  readonly fix: string;
-  readonly next: string | null;
-}
+import { caution, type DiskFacts, danger, diskLow, type Finding } from "./finding.ts";
 
 /** The used part of `GET /api/v1/status`. Other versions may lack fields. */
 export interface StatusFacts {
@@ -80,11 +25,14 @@ export interface StatusFacts {
   readonly backlog_total?: number;
   readonly kill?: readonly { readonly scope: string; readonly engaged_by: string }[];
   readonly workers?: { readonly total: number; readonly leaving: number };
+  readonly disk?: DiskFacts & { readonly low: boolean };
+  readonly open_jobs?: { readonly total: number; readonly by_tenant: Readonly<Record<string, number>> };
   readonly safety_address?: string;
   readonly safety_line?: string;
   readonly safety?: {
     readonly breaker?: string;
     readonly breaker_reason?: string;
+    readonly unreachable?: string;
     readonly fail_open?: readonly { readonly id: string; readonly scope: string; readonly ends_at: string }[];
   };
 }
@@ -101,11 +49,13 @@ export interface Facts {
 export function diagnose(facts: Facts): readonly Finding[] {
   const found = [
     ...progress(facts),
+    ...disk(facts),
     ...access(facts),
     ...durability(facts),
     ...bus(facts),
     ...safety(facts),
     ...work(facts),
+    ...floods(facts),
   ];
   return [...found.filter(({ level }) => level === "danger"), ...found.filter(({ level }) => level === "caution")];
 }
@@ -122,6 +72,26 @@ function progress({ status, clientVersion }: Facts): readonly Finding[] {
   }
   return found;
 }
+
+function disk({ status: { disk } }: Facts): readonly Finding[] {
+  return disk?.low === true ? [diskLow(disk)] : [];
+}
+
+/** A tenant with most of the open jobs. */
+function floods({ status: { open_jobs } }: Facts): readonly Finding[] {
+  const [first] = Object.entries(open_jobs?.by_tenant ?? {}).sort(([, a], [, b]) => b - a);
+  if (open_jobs === undefined || first === undefined) return [];
+  const [tenant, count] = first;
+  const share = count / open_jobs.total;
+  if (count < FLOOD.jobsMin || share < FLOOD.shareMin) return [];
+  const what = `tenant ${tenant} has ${count} open jobs, ${Math.floor(100 * share)} % of all`;
+  const fix =
+    `find out what submits them; \`orgs.${tenant}.limits.backlog_max\` limits its open jobs, ` +
+    `\`orgs.${tenant}.limits.max_concurrent_jobs\` those with workers`;
+  return [caution("tenant_flood", what, fix, `CORDUM_TENANT=${tenant} cordum job list`)];
+}
+
+const FLOOD = { jobsMin: 500, shareMin: 0.8 } as const;
 
 function access({ status, url }: Facts): readonly Finding[] {
   if (status.needs_key !== false) return [];
@@ -220,10 +190,12 @@ function safety({ status, unreviewed }: Facts): readonly Finding[] {
       danger("fail_open", what, "close the lease once the kernel is available", `cordum failopen close ${id}`),
     );
   }
-  const { breaker, breaker_reason } = status.safety ?? {};
-  if (breaker !== undefined && breaker !== "closed") {
-    const what = `the safety kernel is unavailable (breaker ${breaker}: ${breaker_reason ?? "no reason given"}); jobs wait`;
-    const { fix, next } = KERNEL_FIXES.find(({ mention }) => breaker_reason?.includes(mention)) ?? KERNEL_DOWN;
+  const { breaker, breaker_reason, unreachable } = status.safety ?? {};
+  const isOpen = breaker !== undefined && breaker !== "closed";
+  if (isOpen || unreachable !== undefined) {
+    const why = isOpen ? (breaker_reason ?? "no reason given") : unreachable;
+    const what = `the safety kernel is unavailable (${isOpen ? `breaker ${breaker}: ` : ""}${why}); jobs wait`;
+    const { fix, next } = KERNEL_FIXES.find(({ mention }) => why?.includes(mention)) ?? KERNEL_DOWN;
     found.push(danger("safety_unavailable", what, fix, next));
   }
   const { safety_address: address, safety_line } = status;
@@ -284,15 +256,7 @@ function work({ status }: Facts): readonly Finding[] {
 
 const TENANTS_SHOWN_MAX = 5;
 
-function isLoopbackUrl(url: string): boolean {
+export function isLoopbackUrl(url: string): boolean {
   const { hostname } = new URL(url);
   return hostname === "localhost" || hostname === "[::1]" || /^127(\.\d{1,3}){3}$/.test(hostname);
-}
-
-function danger(code: string, what: string, fix: string, next: string | null): Finding {
-  return { level: "danger", code, what, fix, next };
-}
-
-function caution(code: string, what: string, fix: string, next: string | null): Finding {
-  return { level: "caution", code, what, fix, next };
 }

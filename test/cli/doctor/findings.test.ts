@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { diagnose, type Facts, type StatusFacts } from "../../../src/cli/commands/doctor.ts";
+import { diagnose, type Facts, type StatusFacts } from "../../../src/cli/doctor/findings.ts";
 
 const FINE: StatusFacts = {
   version: "1.0.0",
@@ -67,6 +67,8 @@ describe("durability of a cluster (L46, L47, L48)", () => {
 });
 
 describe("other findings", () => {
+  const DISK = { path: "/data", free_bytes: 4e9, size_bytes: 100e9 };
+  const UP = { breaker: "closed", fail_open: [] };
   const lease = { id: "l1", scope: "*", ends_at: "soon" };
   test.each<[string, Partial<StatusFacts>, Partial<Facts>, readonly string[]]>([
     ["no keys on loopback", { needs_key: false }, {}, ["caution no_keys"]],
@@ -104,6 +106,12 @@ describe("other findings", () => {
       ["danger no_workers"],
     ],
     ["no backlog and no workers", { workers: { total: 0, leaving: 0 } }, {}, []],
+    ["a disk nearly full", { disk: { ...DISK, low: true } }, {}, ["danger disk_low"]],
+    ["a disk with space", { disk: { ...DISK, low: false } }, {}, []],
+    ["a kernel that does not answer", { safety: { ...UP, unreachable: "refused" } }, {}, ["danger safety_unavailable"]],
+    ["a flood", { open_jobs: { total: 600, by_tenant: { b: 50, a: 550 } } }, {}, ["caution tenant_flood"]],
+    ["few open jobs", { open_jobs: { total: 499, by_tenant: { a: 499 } } }, {}, []],
+    ["tenants that share the load", { open_jobs: { total: 2_000, by_tenant: { a: 1_500, b: 500 } } }, {}, []],
     ["an old version with few fields", { safety: undefined, workers: undefined } as never, {}, []],
   ])("%s", (_, status, facts, expected) => {
     expect(codes(status, facts)).toEqual(expected);
@@ -122,6 +130,20 @@ describe("other findings", () => {
       clientVersion: "1.0.0",
     });
     expect(found?.fix).toContain(fix);
+  });
+
+  test("names the tenant that floods, with the command that lists its jobs", () => {
+    const status = { ...FINE, open_jobs: { total: 600, by_tenant: { b: 50, a: 550 } } };
+    const [found] = diagnose({
+      status,
+      unreviewed: { count: 0, isMore: false },
+      url: "http://[::1]",
+      clientVersion: "1.0.0",
+    });
+    expect(found).toMatchObject({
+      what: "tenant a has 550 open jobs, 91 % of all",
+      next: "CORDUM_TENANT=a cordum job list",
+    });
   });
 
   test("sorts dangers first, each with a fix", () => {

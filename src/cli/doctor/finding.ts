@@ -1,0 +1,31 @@
+import { formatBytes } from "../table.ts";
+
+export interface Finding {
+  readonly level: "danger" | "caution";
+  readonly code: string;
+  readonly what: string;
+  readonly fix: string;
+  readonly next: string | null;
+}
+
+export function danger(code: string, what: string, fix: string, next: string | null): Finding {
+  return { level: "danger", code, what, fix, next };
+}
+
+export function caution(code: string, what: string, fix: string, next: string | null): Finding {
+  return { level: "caution", code, what, fix, next };
+}
+
+export interface DiskFacts {
+  readonly path: string;
+  readonly free_bytes: number;
+  readonly size_bytes: number;
+}
+
+export function diskLow({ path, free_bytes, size_bytes }: DiskFacts): Finding {
+  const percent = Math.floor((100 * free_bytes) / size_bytes);
+  const left = `${formatBytes(free_bytes)} of ${formatBytes(size_bytes)} (${percent} %)`;
+  const what = `the disk of ${path} is nearly full: ${left} free; a full disk stops all writes`;
+  const fix = "free space or enlarge the disk; shorter `retention.jobs_ms` and `retention.runs_ms` keep less";
+  return danger("disk_low", what, fix, `df -h ${path}`);
+}
