@@ -9,7 +9,7 @@ const ENTRY_POINTS = [
   { name: "main", source: "src/main.ts" },
   { name: "index", source: "src/index.ts", specifier: "." },
   { name: "worker", source: "src/worlds/worker-sdk.ts", specifier: "./worker" },
-  { name: "client", source: "src/client/index.ts", specifier: "./client" },
+  { name: "client", source: "src/worlds/client-sdk.ts", specifier: "./client" },
   { name: "testing", source: "src/testing/index.ts", specifier: "./testing" },
   { name: "sim", source: "src/sim/simulate.ts", specifier: "./sim" },
   { name: "evaluation-thread", source: "src/adapters/node/evaluation-thread.ts" },

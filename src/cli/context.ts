@@ -27,7 +27,7 @@ export function addCommand(parent: Command, name: string, description: string): 
 
 export function addListCommand(parent: Command, name: string, description: string): Command {
   return addCommand(parent, name, description)
-    .option("--limit <n>", "page size, 1 to 200")
+    .option("--limit <n>", "page size, 1 to 200", whole)
     .option("--cursor <cursor>", "cursor printed after the previous page");
 }
 

@@ -5,14 +5,15 @@
  * error names the next command.
  */
 import { Command, CommanderError, Option } from "commander";
+import { CordumError } from "../client/client-error.ts";
 import { terminalJson } from "../core/model/json.ts";
+import { cliErrorFrom } from "./client.ts";
 import { addApproval } from "./commands/approval.ts";
 import { addAudit } from "./commands/audit.ts";
 import { addBackup } from "./commands/backup.ts";
 import { addCompletion } from "./commands/completion.ts";
 import { addConfig } from "./commands/config.ts";
 import { addDlq } from "./commands/dlq.ts";
-import { addDoctor } from "./commands/doctor.ts";
 import { addFailOpen } from "./commands/fail-open.ts";
 import { addInit } from "./commands/init.ts";
 import { addJob } from "./commands/job.ts";
@@ -26,6 +27,7 @@ import { addTrace } from "./commands/trace.ts";
 import { addWorkers } from "./commands/workers.ts";
 import { addWorkflow } from "./commands/workflow.ts";
 import { addCommand, type CommandContext, newContext, whole } from "./context.ts";
+import { addDoctor } from "./doctor/doctor.ts";
 import { CliError, EXIT, type ExitCode } from "./exit.ts";
 import { type Io, ProgressLine, printJson } from "./io.ts";
 import { addLab } from "./lab/lab.ts";
@@ -144,6 +146,7 @@ function report(io: Io, error: unknown, format: Format, help: string): number {
     if (error.code === "commander.help") return EXIT.usage;
     return reportError(io, new CliError(EXIT.usage, error.message.replace(/^error: /, ""), help), format, help);
   }
+  if (error instanceof CordumError) return reportError(io, cliErrorFrom(io, error), format, help);
   if (error instanceof CliError) return reportError(io, error, format, help);
   const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
   return reportError(io, new CliError(EXIT.error, `internal error: ${text}`, "cordum status"), format, help);

@@ -6,7 +6,7 @@ import { type Io, printJson } from "./io.ts";
 
 export interface PageOptions {
   readonly json?: boolean;
-  readonly limit?: string;
+  readonly limit?: number;
   readonly cursor?: string;
 }
 
@@ -55,9 +55,23 @@ export function printable(text: unknown): string {
   return escapeControls(String(text ?? "–"));
 }
 
+/** Who decided about an approval, when, and what they wrote. */
+export function describeApproval(approval: Json): string {
+  const { decision, decided_by, decided_by_name, decided_at, note, requested_at, expires_at } = approval;
+  if (!decided_by) return `requested at ${requested_at}, expires at ${expires_at}`;
+  const who = decided_by_name ? `${decided_by_name} (key ${decided_by})` : `key ${decided_by}`;
+  return `${decision ?? "decided"} by ${who} at ${decided_at}${note ? `: ${note}` : ""}`;
+}
+
 /** `3 jobs`, `1 job`. */
 export function plural(count: number, one: string, many = `${one}s`): string {
   return `${count} ${count === 1 ? one : many}`;
+}
+
+/** `512 MB`, `1.5 GB`. */
+export function formatBytes(bytes: number): string {
+  if (bytes < 1e9) return `${Math.round(bytes / 1e6)} MB`;
+  return `${(bytes / 1e9).toFixed(bytes < 1e11 ? 1 : 0)} GB`;
 }
 
 /** `90 s`, `5 min`, `3 h`, `4 days`. */

@@ -1,12 +1,15 @@
 /** A fake gateway with scripted responses and recorded requests. */
 import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
+import { expect } from "vitest";
 
 export interface FakeRequest {
   readonly method: string;
   /** Without `/api/v1`. */
   readonly path: string;
   readonly headers: IncomingMessage["headers"];
+  /** The JSON document; undefined if there is none. */
+  readonly body: unknown;
 }
 
 export interface FakeResponse {
@@ -23,12 +26,14 @@ export interface FakeGateway {
 
 export async function startFake(answer: (request: FakeRequest) => FakeResponse): Promise<FakeGateway> {
   const requests: FakeRequest[] = [];
-  const server = createServer((request, response) => {
+  const server = createServer(async (request, response) => {
     const path = (request.url ?? "").replace(/^\/api\/v1/, "");
-    const one = { method: request.method ?? "", path, headers: request.headers };
+    let text = "";
+    for await (const chunk of request) text += chunk;
+    const sent = text === "" ? undefined : JSON.parse(text);
+    const one = { method: request.method ?? "", path, headers: request.headers, body: sent };
     requests.push(one);
     const { status, body, headers = {} } = answer(one);
-    request.resume();
     response.writeHead(status, { "content-type": "application/json", ...headers }).end(JSON.stringify(body));
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -61,3 +66,7 @@ export function fakeTime() {
     },
   };
 }
+
+/** Matches a `Retry-After` that the client spreads by up to a tenth (L11). */
+export const spread = (delayMs: number): unknown =>
+  expect.toSatisfy((actualMs: number) => actualMs >= delayMs && actualMs <= Math.ceil(delayMs * 1.1));

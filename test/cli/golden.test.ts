@@ -67,6 +67,8 @@ test("dead letters", async () => {
   for (const input of ["1", "2"]) await run(["job", "submit", "demo.broken", input, "--wait", "--json"]);
   const deadLetters = JSON.parse((await run(["dlq", "list", "--json"])).out).items;
   await run(["dlq", "list"]);
+  await both(["dlq", "groups"]);
+  await both(["dlq", "drop", "--error", "PermanentError", "--dry-run"]);
   await both(["dlq", "show", deadLetters[0].id]);
   await both(["dlq", "show", "unknown"]);
   await run(["dlq", "retry"]);
@@ -75,6 +77,8 @@ test("dead letters", async () => {
   await run(["dlq", "drop", deadLetters[0].id, "--json"]);
   await run(["dlq", "drop", deadLetters[0].id]);
   await run(["dlq", "retry", deadLetters[0].id, "--json"]);
+  await run(["dlq", "drop", "--topic", "demo.broken"]);
+  await run(["dlq", "groups"]);
   await expect(transcript.text).toMatchFileSnapshot(golden("dlq"));
 });
 

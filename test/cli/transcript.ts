@@ -83,7 +83,7 @@ const KINDS: readonly (readonly [RegExp, string])[] = [
   [/(?<="(?:[a-z_]*_ms|p50|p95|[a-z_]+_ms_p\d\d)": )\d+(?:\.\d+)?/g, "<number>"],
   // Reported by the last heartbeat, which may be older than the job.
   [/(?<="active_jobs": )\d+/g, "<number>"],
-  [/(?<="(?:outbox|timers|retention|backlog|audit|kills|rollouts|slots|gauges)": )\d+/g, "<number>"],
+  [/(?<="(?:outbox|timers|retention|backlog|audit|kills|rollouts|fingerprints|slots|gauges)": )\d+/g, "<number>"],
   [/\b\d+(?= of 64\b)/g, "<number>"],
   [/(?<=\bp9\d )\d+(?:\.\d+)? ms/g, "<number> ms"],
   [/(?<=\b(?:for|waited|in|after|uptime|took) {1,12})\d+ (?=s\b|ms\b)/g, "<number> "],

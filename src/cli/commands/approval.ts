@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import { type Client, pathTo } from "../client.ts";
+import type { Client } from "../client.ts";
 import { addCommand, addGroup, addListCommand, type CommandContext } from "../context.ts";
 import { EXIT, type ExitCode } from "../exit.ts";
 import { type Io, printJson } from "../io.ts";
@@ -28,7 +28,7 @@ export function addApproval(program: Command, { io, client, exit }: CommandConte
 
 async function listApprovals(io: Io, client: Client, options: PageOptions): Promise<ExitCode> {
   const { limit, cursor } = options;
-  return showPage(io, await client.get("/approvals", { limit, cursor }), options, {
+  return showPage(io, await client.request("GET /approvals", { query: { limit, cursor } }), options, {
     headers: ["JOB", "TOPIC", "SUBMITTED BY", "EXPIRES", "RULE", "REASON", "HIDDEN", "INPUT"],
     row: (job) => [
       job.job_id,
@@ -54,7 +54,7 @@ interface ApproveOptions {
 
 async function approveJob(io: Io, client: Client, id: string, options: ApproveOptions): Promise<ExitCode> {
   const body = { note: options.note, job_hash: options.jobHash, snapshot: options.snapshot };
-  const moved = await client.post(`${pathTo("approvals", id)}/approve`, body);
+  const moved = await client.approvals.approve(id, body);
   if (options.json) printJson(io, moved);
   else io.out(`job ${moved.job_id} approved, state ${moved.state}\n`);
   return EXIT.ok;
@@ -62,7 +62,7 @@ async function approveJob(io: Io, client: Client, id: string, options: ApproveOp
 
 /** A JSON document, like the input itself. */
 async function revealJob(io: Io, client: Client, id: string, { reason }: RejectOptions): Promise<ExitCode> {
-  printJson(io, await client.post(`${pathTo("approvals", id)}/reveal`, { reason }));
+  printJson(io, await client.approvals.reveal(id, { reason }));
   return EXIT.ok;
 }
 
@@ -72,7 +72,7 @@ interface RejectOptions {
 }
 
 async function rejectJob(io: Io, client: Client, id: string, options: RejectOptions): Promise<ExitCode> {
-  const moved = await client.post(`${pathTo("approvals", id)}/reject`, { reason: options.reason });
+  const moved = await client.approvals.reject(id, { reason: options.reason });
   if (options.json) printJson(io, moved);
   else io.out(`job ${moved.job_id} rejected, state ${moved.state}\n`);
   return EXIT.ok;

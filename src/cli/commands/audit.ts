@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import type { Command } from "commander";
 import { isSignedBy } from "../../adapters/node/audit-signer.ts";
 import { type AuditCheckpoint, checkpointText, readCheckpoint } from "../../core/model/audit.ts";
-import type { Client } from "../client.ts";
+import type { Client, Json } from "../client.ts";
 import { addCommand, addGroup, addListCommand, type CommandContext } from "../context.ts";
 import { CliError, EXIT, type ExitCode } from "../exit.ts";
 import { type Io, printJson } from "../io.ts";
@@ -46,7 +46,7 @@ interface CheckpointOptions extends ChainOptions {
 
 async function listAudit(io: Io, client: Client, options: ChainOptions): Promise<ExitCode> {
   const { limit, cursor, system } = options;
-  const page = await client.get("/audit", { limit, cursor, system: system ? "true" : undefined });
+  const page = await client.request("GET /audit", { query: { limit, cursor, system } });
   return showPage(io, page, options, {
     headers: ["AT", "INDEX", "KIND", "ACTOR", "ACTION", "DETAILS"],
     row: ({ at, index, kind, who, what, facts }) => [at, String(index), kind, who, what, factsOf(facts)],
@@ -57,11 +57,12 @@ async function listAudit(io: Io, client: Client, options: ChainOptions): Promise
 async function verifyAudit(io: Io, client: Client, options: VerifyOptions): Promise<ExitCode> {
   const checkpoint = checkpointOf(options);
   const isSystem = checkpoint === null ? options.system === true : checkpoint.tenant === "*";
-  const verified = await client.get("/audit/verify", {
-    system: isSystem ? "true" : undefined,
+  const query = {
+    system: isSystem || undefined,
     head: checkpoint?.head ?? options.head,
-    entries: checkpoint === null ? undefined : String(checkpoint.entries),
-  });
+    entries: checkpoint?.entries,
+  };
+  const verified: Json = await client.request("GET /audit/verify", { query });
   if (checkpoint !== null) requireTenant(checkpoint, verified.tenant);
   if (options.json) printJson(io, verified);
   const entries = plural(verified.entries, "entry", "entries");
@@ -111,7 +112,7 @@ function requireTenant({ tenant }: AuditCheckpoint, verified: string): void {
 
 async function makeCheckpoint(io: Io, client: Client, options: CheckpointOptions): Promise<ExitCode> {
   const { out, publicKey, system, json } = options;
-  const checkpoint = await client.get("/audit/checkpoint", { system: system ? "true" : undefined });
+  const checkpoint = await client.request("GET /audit/checkpoint", { query: { system } });
   if (publicKey !== undefined) writeText(publicKey, checkpoint.public_key);
   if (out !== undefined) writeText(out, `${JSON.stringify(checkpoint, null, 2)}\n`);
   if (out === undefined || json) printJson(io, checkpoint);

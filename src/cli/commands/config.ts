@@ -26,7 +26,7 @@ export function addConfig(program: Command, { io, client }: CommandContext): voi
 /** Values that a rollout promoted in the running control plane; none if it cannot be asked. */
 async function promotedValues(client: CommandContext["client"]): Promise<PromotedValues> {
   try {
-    const { items } = await client().get("/rollouts", { limit: "200" });
+    const { items } = await client().request("GET /rollouts", { query: { limit: 200 } });
     const promoted: Json[] = items.filter(({ state }: Json) => state === "promoted");
     // Of two promotions of a setting, the later one is in force.
     promoted.sort((a, b) => String(a.updated_at).localeCompare(String(b.updated_at)));
@@ -115,6 +115,8 @@ export function formatRange(type: SettingType): string {
       return type.isPattern
         ? "a list, or names and patterns separated by commas"
         : "a list, or names separated by commas";
+    case "urls":
+      return `a list of at most ${type.max} URLs, or URLs separated by commas`;
     case "retry_policy":
       return "a retry policy such as `bounded:500ms:0.3`";
     case "retry_budget":
@@ -154,9 +156,15 @@ function details({ name, setting, value, origin, environment }: SettingState): s
   return `${name}: ${setting.help}\n${lines.map(([key, text]) => `  ${(key ?? "").padEnd(12)}${text}\n`).join("")}`;
 }
 
-/** Hides secrets and passwords in URLs. */
+/** Hides secrets, passwords in URLs, and paths of receivers, which are often credentials. */
 function redacted({ type }: Setting, value: Value): Value {
   if (type.kind === "secret" && value !== null) return REDACTED;
+  if (type.kind === "urls" && value) {
+    return String(value)
+      .split(" ")
+      .map((url) => `${new URL(url).origin}/…`)
+      .join(", ");
+  }
   if (typeof value !== "string" || !/^[a-z]+:\/\/[^/]*@/.test(value)) return value;
   return value.replace(/\/\/[^/]*@/, "//…@");
 }

@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import { FAIL_OPEN_MS } from "../../core/model/fail-open.ts";
-import { type Client, type Json, pathTo } from "../client.ts";
+import type { Client, Json } from "../client.ts";
 import { addCommand, addGroup, addListCommand, type CommandContext, whole } from "../context.ts";
 import { EXIT, type ExitCode } from "../exit.ts";
 import { type Io, printJson } from "../io.ts";
@@ -47,7 +47,7 @@ interface OpenOptions {
 
 async function openLease(io: Io, client: Client, options: OpenOptions): Promise<ExitCode> {
   const { scope, reason, minutes } = options;
-  const lease = await client.post("/failopen", { scope, reason, minutes });
+  const lease = await client.request("POST /failopen", { body: { scope, reason, minutes } });
   if (options.json) printJson(io, lease);
   else io.out(`${lease.id}\n`);
   const target = lease.scope === "*" ? "all tenants" : `tenant ${lease.scope}`;
@@ -59,7 +59,7 @@ async function openLease(io: Io, client: Client, options: OpenOptions): Promise<
 }
 
 async function listLeases(io: Io, client: Client, options: PageOptions): Promise<ExitCode> {
-  return showPage(io, await client.get("/failopen"), options, {
+  return showPage(io, await client.request("GET /failopen", {}), options, {
     headers: ["LEASE", "SCOPE", "STATE", "APPROVED BY", "ENDS", "REASON"],
     row: (lease) => [
       lease.id,
@@ -74,7 +74,7 @@ async function listLeases(io: Io, client: Client, options: PageOptions): Promise
 }
 
 async function closeLease(io: Io, client: Client, id: string, json: boolean): Promise<ExitCode> {
-  const lease = await client.post(`${pathTo("failopen", id)}/close`, {});
+  const lease = await client.request("POST /failopen/{id}/close", { path: { id } });
   if (json) printJson(io, lease);
   else io.out(`lease ${lease.id} closed at ${lease.ended_at}\n`);
   return EXIT.ok;
@@ -86,7 +86,9 @@ interface BypassedOptions extends PageOptions {
 
 async function listBypassed(io: Io, client: Client, options: BypassedOptions): Promise<ExitCode> {
   const { limit, cursor, reviewed } = options;
-  const page = await client.get("/failopen/bypassed", { limit, cursor, reviewed: reviewed ? "true" : undefined });
+  const page = await client.request("GET /failopen/bypassed", {
+    query: { limit, cursor, reviewed: reviewed ? "true" : undefined },
+  });
   return showPage(io, page, options, {
     headers: ["JOB", "TOPIC", "STATE", "BYPASSED", "LEASE", "REVIEW"],
     row: (job) => [job.job_id, job.topic, job.state, job.bypassed_at, job.lease_id, reviewOf(job)],
@@ -100,7 +102,8 @@ interface ReviewOptions {
 }
 
 async function reviewBypass(io: Io, client: Client, id: string, options: ReviewOptions): Promise<ExitCode> {
-  const job = await client.post(`${pathTo("failopen", "bypassed", id)}/review`, { note: options.note });
+  const args = { path: { id }, body: { note: options.note } };
+  const job = await client.request("POST /failopen/bypassed/{id}/review", args);
   if (options.json) printJson(io, job);
   else io.out(`job ${job.job_id} (${job.topic}, ${job.state}): ${printable(reviewOf(job))}\n`);
   return EXIT.ok;

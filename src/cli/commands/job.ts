@@ -1,12 +1,13 @@
 import { randomUUID } from "node:crypto";
 import { type Command, Option } from "commander";
+import type { SubmitRequest } from "../../client/schema.ts";
 import { isFinal, JOB_MOVES, type JobState } from "../../core/model/job.ts";
 import { DETAIL_FIELDS } from "../../protocol/request-json.ts";
-import { type Client, type Json, pathTo, retryWhileUnavailable } from "../client.ts";
+import { type Client, type Json, retryWhileUnavailable } from "../client.ts";
 import { addCommand, addGroup, addListCommand, type CommandContext, collect, durationUpTo, pair } from "../context.ts";
 import { CliError, EXIT, type ExitCode } from "../exit.ts";
 import { type Io, ProgressLine, printJson } from "../io.ts";
-import { type PageOptions, plural, printable, showPage, textFields } from "../table.ts";
+import { describeApproval, type PageOptions, plural, printable, showPage, textFields } from "../table.ts";
 
 export function addJob(program: Command, context: CommandContext): void {
   const { io, client, exit } = context;
@@ -63,14 +64,14 @@ interface SubmitOptions {
   readonly wait?: boolean;
   /** Stop waiting after this time; the job continues. */
   readonly timeout?: number;
-  readonly priority?: string;
+  readonly priority?: SubmitRequest["priority"];
   readonly label: Readonly<Record<string, string>>;
   readonly riskTag: readonly string[];
   readonly requires: readonly string[];
   readonly mcp: Readonly<Record<string, string>>;
   readonly capability?: string;
   readonly actor?: string;
-  readonly actorType?: string;
+  readonly actorType?: SubmitRequest["actor_type"];
   readonly pack?: string;
   readonly key?: string;
 }
@@ -84,8 +85,7 @@ async function submitJob(
 ): Promise<ExitCode> {
   const body = bodyOf(topic, readInput(io, inputText), options);
   if (options.wait) return submitAndWait(io, client, body, options);
-  const key = options.key === undefined ? {} : { "idempotency-key": options.key };
-  const submitted = await client.post("/jobs", body, key);
+  const submitted = await client.jobs.submit(body, { idempotencyKey: options.key });
   if (options.json) printJson(io, submitted);
   else io.out(`${submitted.job_id}\n`);
   if (submitted.status === "approval_required") promptApproval(io, submitted.job_id, submitted);
@@ -96,7 +96,7 @@ async function submitJob(
 }
 
 async function getJob(io: Io, client: Client, id: string, json: boolean): Promise<ExitCode> {
-  const job = await client.get(pathTo("jobs", id));
+  const job = await client.jobs.get(id);
   if (json) printJson(io, job);
   else io.out(describeJob(job));
   return EXIT.ok;
@@ -108,7 +108,7 @@ interface ListOptions extends PageOptions {
 
 async function listJobs(io: Io, client: Client, options: ListOptions): Promise<ExitCode> {
   const { state, limit, cursor } = options;
-  return showPage(io, await client.get("/jobs", { state, limit, cursor }), options, {
+  return showPage(io, await client.request("GET /jobs", { query: { state, limit, cursor } }), options, {
     headers: ["JOB", "STATE", "TOPIC", "ATTEMPT", "CREATED", "WAITING FOR"],
     row: (job) => [job.job_id, job.state, job.topic, String(job.attempt), job.created_at, waitOf(job)],
     command: `job list${state === undefined ? "" : ` --state ${state}`}`,
@@ -121,20 +121,20 @@ interface CancelOptions {
 }
 
 async function cancelJob(io: Io, client: Client, id: string, options: CancelOptions): Promise<ExitCode> {
-  const moved = await client.post(`${pathTo("jobs", id)}/cancel`, { reason: options.reason });
+  const moved = await client.jobs.cancel(id, { reason: options.reason });
   if (options.json) printJson(io, moved);
   else io.out(`job ${moved.job_id} cancelled, state ${moved.state}\n`);
   return EXIT.ok;
 }
 
 async function explainJob(io: Io, client: Client, id: string, json: boolean): Promise<ExitCode> {
-  const explained = await client.get(`${pathTo("jobs", id)}/explain`);
+  const explained = await client.jobs.explain(id);
   if (json) printJson(io, explained);
   else io.out(describeWait(io, explained));
   return EXIT.ok;
 }
 
-function bodyOf(topic: string, input: unknown, options: SubmitOptions): object {
+function bodyOf(topic: string, input: unknown, options: SubmitOptions): SubmitRequest {
   return {
     topic,
     input,
@@ -165,11 +165,12 @@ function readInput(io: Io, text: string | undefined): unknown {
   }
 }
 
-async function submitAndWait(io: Io, client: Client, body: object, options: SubmitOptions): Promise<ExitCode> {
+async function submitAndWait(io: Io, client: Client, body: SubmitRequest, options: SubmitOptions): Promise<ExitCode> {
   const untilMs = options.timeout === undefined ? Number.POSITIVE_INFINITY : io.nowMs() + options.timeout;
   // The idempotency key makes the submit safe to retry.
-  const key = { "idempotency-key": options.key ?? randomUUID() };
-  const submitted = await retryWhileUnavailable(io, untilMs, () => client.post("/jobs", body, key));
+  const idempotencyKey = options.key ?? randomUUID();
+  const submit = () => client.jobs.submit(body, { idempotencyKey });
+  const submitted = await retryWhileUnavailable(io, untilMs, submit);
   const job = await waitForEnd(io, client, submitted, untilMs);
   if (options.json) printJson(io, job);
   else {
@@ -187,7 +188,7 @@ async function waitForEnd(io: Io, client: Client, submitted: Json, untilMs: numb
   const progress = new ProgressLine(io);
   let isPrompted = false;
   for (let round = 0; ; round += 1) {
-    const job = await retryWhileUnavailable(io, untilMs, () => client.get(pathTo("jobs", jobId)));
+    const job = await retryWhileUnavailable(io, untilMs, () => client.jobs.get(jobId));
     const waitedS = Math.round((io.nowMs() - startedMs) / 1_000);
     const hasEnded = !Object.hasOwn(JOB_MOVES, job.state) || isFinal(job.state as JobState);
     if (hasEnded || (job.state === "APPROVAL_REQUIRED" && !isPrompted)) progress.clear();
@@ -240,7 +241,7 @@ function describeJob(job: Json): string {
     const { decision, rule_id, reason } = job.safety;
     fields.push(["safety", `${decision} by ${rule_id ?? "default decision"}: ${reason}`]);
   }
-  if (job.approval) fields.push(["approval", approvalOf(job.approval)]);
+  if (job.approval) fields.push(["approval", describeApproval(job.approval)]);
   if (job.bypass) {
     const review = job.bypass.reviewed_by === null ? "not reviewed" : `reviewed by ${job.bypass.reviewed_by}`;
     fields.push(["bypassed", `${job.bypass.reason} (lease ${job.bypass.lease_id}, ${review})`]);
@@ -263,19 +264,15 @@ const textOf = (value: unknown): string => (typeof value === "string" ? value : 
 /** Optional fields of the last result. */
 const RESULT_FIELDS = ["error_code", "error_code_enum", "artifact_ptrs"] as const;
 
-function approvalOf(approval: Json): string {
-  if (approval.decided_by !== null) return `decided by ${approval.decided_by} at ${approval.decided_at}`;
-  return `requested at ${approval.requested_at}, expires at ${approval.expires_at}`;
-}
-
 function eventOf({ event, who, why, delay_ms, retry_class, policy }: Json): string {
   const by = who === null ? "" : ` by ${who}`;
   const retry = delay_ms === null ? "" : `; retry after ${delay_ms} ms (${retry_class}, ${policy})`;
   return `${event}${by}${why === null ? "" : `: ${why}`}${retry}`;
 }
 
-function describeWait(io: Io, { job_id, state, wait, sentence, unblocks }: Json): string {
+function describeWait(io: Io, { job_id, state, wait, sentence, unblocks, approval = null }: Json): string {
   const fields: [string, string][] = [["job", `${job_id}, ${state}: ${sentence}`]];
+  if (approval?.decided_by) fields.push(["approval", describeApproval(approval)]);
   if (wait) {
     fields.push(["waiting for", wait.reason], ["since", wait.since], ["until", wait.until]);
     if (wait.policy !== null) fields.push(["policy", wait.policy]);

@@ -1,6 +1,7 @@
 import { type Command, Option } from "commander";
+import type { CreateKeyRequest } from "../../client/schema.ts";
 import { ROLES } from "../../core/model/api-key.ts";
-import { type Client, pathTo } from "../client.ts";
+import type { Client } from "../client.ts";
 import { addCommand, addGroup, addListCommand, type CommandContext, durationUpTo } from "../context.ts";
 import { EXIT, type ExitCode } from "../exit.ts";
 import { type Io, printJson } from "../io.ts";
@@ -33,19 +34,19 @@ export function addKey(program: Command, { io, client, exit }: CommandContext): 
 
 interface CreateKeyOptions {
   readonly json?: boolean;
-  readonly role: string;
+  readonly role: CreateKeyRequest["role"];
   readonly tenant?: string;
   readonly name?: string;
   readonly person?: string;
   readonly actorId?: string;
-  readonly actorType?: string;
+  readonly actorType?: CreateKeyRequest["actor_type"];
   readonly expiresIn?: number;
 }
 
 async function createKey(io: Io, client: Client, options: CreateKeyOptions): Promise<ExitCode> {
   const { tenant, role, name, person, actorId, actorType, expiresIn } = options;
   const owner = { person, actor_id: actorId, actor_type: actorType };
-  const made = await client.post("/keys", { tenant, role, name, ...owner, expires_in_ms: expiresIn });
+  const made = await client.request("POST /keys", { body: { tenant, role, name, ...owner, expires_in_ms: expiresIn } });
   if (options.json) printJson(io, made);
   else io.out(`${made.key}\n`);
   const until = made.expires_at === null ? "does not expire" : `expires ${made.expires_at}`;
@@ -56,7 +57,7 @@ async function createKey(io: Io, client: Client, options: CreateKeyOptions): Pro
 
 async function listKeys(io: Io, client: Client, options: PageOptions): Promise<ExitCode> {
   const { limit, cursor } = options;
-  return showPage(io, await client.get("/keys", { limit, cursor }), options, {
+  return showPage(io, await client.request("GET /keys", { query: { limit, cursor } }), options, {
     headers: ["KEY", "TENANT", "ROLE", "STATE", "CREATED", "BY", "EXPIRES", "PERSON", "ACTOR", "NAME"],
     row: (key) => [
       key.id,
@@ -75,7 +76,7 @@ async function listKeys(io: Io, client: Client, options: PageOptions): Promise<E
 }
 
 async function revokeKey(io: Io, client: Client, id: string, json: boolean): Promise<ExitCode> {
-  const key = await client.delete(pathTo("keys", id));
+  const key = await client.request("DELETE /keys/{id}", { path: { id } });
   if (json) printJson(io, key);
   else io.out(`key ${key.id} revoked; requests with it are rejected within 1 s\n`);
   return EXIT.ok;

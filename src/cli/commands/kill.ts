@@ -26,7 +26,7 @@ interface EngageOptions {
 }
 
 async function engage(io: Io, client: Client, { scope, reason, json }: EngageOptions): Promise<ExitCode> {
-  const kill = await client.post("/kill", { scope, reason });
+  const kill = await client.request("POST /kill", { body: { scope, reason } });
   if (json) printJson(io, kill);
   else io.out(`${describe(kill)}; ${plural(kill.cancelled, "running job")} cancelled\n`);
   io.err(`dispatch is stopped\nto release: ${io.command} kill release --scope '${kill.scope}'\n`);
@@ -39,7 +39,7 @@ interface ReleaseOptions {
 }
 
 async function release(io: Io, client: Client, { scope, json }: ReleaseOptions): Promise<ExitCode> {
-  const answer = await client.post("/kill/release", { scope });
+  const answer = await client.request("POST /kill/release", { body: { scope } });
   const what = answer.released ? "released; dispatch resumes" : "was not engaged";
   if (json) printJson(io, answer);
   else io.out(`kill switch of ${scopeOf(answer)} ${what}\n`);
@@ -47,7 +47,7 @@ async function release(io: Io, client: Client, { scope, json }: ReleaseOptions):
 }
 
 async function listKills(io: Io, client: Client, options: PageOptions): Promise<ExitCode> {
-  return showPage(io, await client.get("/kill"), options, {
+  return showPage(io, await client.request("GET /kill", {}), options, {
     headers: ["SCOPE", "ENGAGED BY", "SINCE", "REASON"],
     row: (kill) => [kill.scope, kill.engaged_by, kill.engaged_at, kill.reason],
     command: "kill status",

@@ -49,7 +49,7 @@ export async function explainPolicy(
   const question = questionFrom(topic, input === undefined ? undefined : readJson(io, input), options);
   const answer: Json =
     options.policy === undefined
-      ? await client().post("/policy/explain", question)
+      ? await client().policy.explain(question)
       : explanationView(explain(snapshotIn(options.policy), requestFrom(question, "explain")), () => true);
   if (options.json) printJson(io, answer);
   else io.out(explanationText(answer));
@@ -67,7 +67,7 @@ export async function simulatePolicy(
   let answer: Json;
   if (!options.offline) {
     const text = policy === undefined ? {} : { policy: readText(policy) };
-    answer = await client().post("/policy/simulate", { ...text, requests });
+    answer = await client().policy.simulate({ ...text, requests });
   } else if (policy === undefined) {
     throw new CliError(EXIT.usage, "--offline requires --policy", "cordum policy simulate --help");
   } else {
@@ -88,7 +88,7 @@ export async function diffPolicy(
   const [file, other] = files;
   const answer: Json =
     other === undefined
-      ? await client().post("/policy/diff", { policy: readText(file) })
+      ? await client().policy.diff({ policy: readText(file) })
       : diffView(diff(snapshotIn(file), snapshotIn(other)));
   if (json) printJson(io, answer);
   else io.out(diffText(answer));
@@ -103,7 +103,7 @@ export async function publishPolicyFile(
 ): Promise<ExitCode> {
   const { name = file, note } = options;
   const body = { policy: readText(file), name, ...(note === undefined ? {} : { note }) };
-  return printChange(io, await client.post("/policy/publish", body), options.json === true);
+  return printChange(io, await client.policy.publish(body), options.json === true);
 }
 
 export async function rollbackPolicyTo(
@@ -112,15 +112,16 @@ export async function rollbackPolicyTo(
   to: string | undefined,
   json: boolean,
 ): Promise<ExitCode> {
-  return printChange(io, await client.post("/policy/rollback", to === undefined ? {} : { to }), json);
+  return printChange(io, await client.policy.rollback(to === undefined ? {} : { to }), json);
 }
 
 export async function listPolicies(
   io: Io,
   client: Client,
-  options: { readonly json?: boolean; readonly limit?: string; readonly cursor?: string },
+  options: { readonly json?: boolean; readonly limit?: number; readonly cursor?: string },
 ): Promise<ExitCode> {
-  const page = await client.get("/policy/snapshots", { limit: options.limit, cursor: options.cursor });
+  const { limit, cursor } = options;
+  const page = await client.request("GET /policy/snapshots", { query: { limit, cursor } });
   if (options.json) {
     printJson(io, page);
     return EXIT.ok;

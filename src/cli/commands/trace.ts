@@ -50,10 +50,10 @@ async function exportTrace(io: Io, client: Client, file: string, { last, json }:
 export async function fetchRecords(io: Io, client: Client, lastMs: number): Promise<readonly Json[]> {
   const line = new ProgressLine(io);
   const records: Json[] = [];
-  const since = String(Math.max(0, Math.floor(io.nowMs() - lastMs)));
+  const since = Math.max(0, Math.floor(io.nowMs() - lastMs));
   let cursor: string | undefined;
   do {
-    const page = await client.get("/contention", { since, limit: "50", cursor });
+    const page: Json = await client.request("GET /contention", { query: { since, limit: 50, cursor } });
     records.push(...page.items);
     cursor = page.next_cursor ?? undefined;
     line.show(`reading the contention record: ${plural(records.length, "minute")}`);

@@ -1,6 +1,6 @@
 import type { Command } from "commander";
-import { type Client, type Json, pathTo } from "../client.ts";
-import { addCommand, addGroup, type CommandContext } from "../context.ts";
+import type { Client, Json } from "../client.ts";
+import { addCommand, addGroup, type CommandContext, whole } from "../context.ts";
 import { EXIT, type ExitCode } from "../exit.ts";
 import { type Io, printJson } from "../io.ts";
 import { type PageOptions, showPage } from "../table.ts";
@@ -26,12 +26,12 @@ export function addWorkers(program: Command, { io, client, exit }: CommandContex
     );
   const lock = addGroup(program, "lock", "inspect locks");
   addCommand(lock, "list", "list held and contended locks, most contended first")
-    .option("--limit <n>", "page size, 1 to 200")
+    .option("--limit <n>", "page size, 1 to 200", whole)
     .action(async (options: PageOptions) => exit(await listLocks(io, client(), options)));
 }
 
 async function listWorkers(io: Io, client: Client, options: PageOptions): Promise<ExitCode> {
-  return showPage(io, await client.get("/workers"), options, {
+  return showPage(io, await client.request("GET /workers", {}), options, {
     headers: ["WORKER", "POOL", "TRANSPORT", "JOBS", "LAST SEEN", "STATE", "TOPICS"],
     row: (worker) => [
       worker.worker_id,
@@ -47,7 +47,7 @@ async function listWorkers(io: Io, client: Client, options: PageOptions): Promis
 }
 
 async function listPools(io: Io, client: Client, options: PageOptions): Promise<ExitCode> {
-  return showPage(io, await client.get("/pools"), options, {
+  return showPage(io, await client.request("GET /pools", {}), options, {
     headers: ["POOL", "WORKERS", "STATE", "CHANGED BY", "REQUIRES", "TOPICS"],
     row: (pool) => [
       pool.name,
@@ -68,7 +68,7 @@ async function changePool(
   action: "drain" | "resume",
   json: boolean,
 ): Promise<ExitCode> {
-  const pool = await client.post(`${pathTo("pools", name)}/${action}`, {});
+  const pool = await client.request(`POST /pools/{name}/${action}`, { path: { name } });
   if (json) printJson(io, pool);
   else io.out(`pool ${pool.name} ${pool.draining ? "draining; running jobs finish" : "open"}\n`);
   if (action === "drain" && !json) io.err(`to resume: ${io.command} pool resume ${pool.name}\n`);
@@ -76,7 +76,7 @@ async function changePool(
 }
 
 async function listLocks(io: Io, client: Client, options: PageOptions): Promise<ExitCode> {
-  return showPage(io, await client.get("/locks", { limit: options.limit }), options, {
+  return showPage(io, await client.request("GET /locks", { query: { limit: options.limit } }), options, {
     headers: ["LOCK", "WAITERS", "BUSY/MIN", "FENCE", "EXPIRES", "HOLDER"],
     row: (lock: Json) => [
       lock.key,

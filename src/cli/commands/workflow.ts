@@ -1,5 +1,6 @@
 import type { Command } from "commander";
-import { type Client, type Json, pathTo } from "../client.ts";
+import { CordumError } from "../../client/client-error.ts";
+import { type Client, cliErrorFrom, type Json } from "../client.ts";
 import { addCommand, addGroup, addListCommand, type CommandContext, whole } from "../context.ts";
 import { CliError, EXIT, type ExitCode } from "../exit.ts";
 import { type Io, printJson } from "../io.ts";
@@ -37,11 +38,12 @@ async function applyWorkflows(io: Io, client: Client, files: readonly string[], 
   for (const file of files) {
     try {
       const source = file === "-" ? io.readStdin() : readText(file, "the workflow", "cordum workflow apply --help");
-      const answer = await client.post("/workflows", { source, file: file === "-" ? "stdin" : file });
+      const answer = await client.workflows.apply({ source, file: file === "-" ? "stdin" : file });
       applied.push({ file, ...answer });
       const what = answer.created === false ? "unchanged" : "created";
       if (!json) io.out(`workflow ${answer.workflow_id}: version ${answer.version} ${what}\n`);
-    } catch (error) {
+    } catch (thrown) {
+      const error = thrown instanceof CordumError ? cliErrorFrom(io, thrown) : thrown;
       if (!(error instanceof CliError)) throw error;
       failed.push({ file, error });
       // Other errors do not depend on the file.
@@ -60,8 +62,7 @@ async function getWorkflow(
   id: string,
   options: { readonly json?: boolean; readonly version?: number },
 ): Promise<ExitCode> {
-  const version = options.version === undefined ? undefined : String(options.version);
-  const workflow = await client.get(pathTo("workflows", id), { version });
+  const workflow = await client.workflows.get(id, { version: options.version });
   if (options.json) printJson(io, workflow);
   else io.out(describeWorkflow(workflow));
   return EXIT.ok;
@@ -69,7 +70,7 @@ async function getWorkflow(
 
 async function listWorkflows(io: Io, client: Client, options: PageOptions): Promise<ExitCode> {
   const { limit, cursor } = options;
-  return showPage(io, await client.get("/workflows", { limit, cursor }), options, {
+  return showPage(io, await client.request("GET /workflows", { query: { limit, cursor } }), options, {
     headers: ["WORKFLOW", "VERSION", "APPLIED", "NAME"],
     row: (one) => [one.workflow_id, String(one.version), one.updated_at ?? one.created_at, one.name ?? ""],
     command: "workflow list",
@@ -77,7 +78,7 @@ async function listWorkflows(io: Io, client: Client, options: PageOptions): Prom
 }
 
 async function deleteWorkflow(io: Io, client: Client, id: string, json: boolean): Promise<ExitCode> {
-  const deleted = await client.delete(pathTo("workflows", id));
+  const deleted = await client.workflows.delete(id);
   if (json) printJson(io, deleted);
   else io.out(`workflow ${printable(deleted.workflow_id ?? id)} deleted; running runs continue\n`);
   return EXIT.ok;

@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import { InvalidArgumentError } from "commander";
 import { terminalJson } from "../../core/model/json.ts";
-import { type Client, type Json, pathTo, retryWhileUnavailable } from "../client.ts";
+import { type Client, type Json, retryWhileUnavailable } from "../client.ts";
 import { addCommand, addGroup, addListCommand, type CommandContext, collect, durationUpTo } from "../context.ts";
 import { EXIT, type ExitCode } from "../exit.ts";
 import { type Io, printJson } from "../io.ts";
@@ -53,7 +53,14 @@ function addViews(rollout: Command, { io, client, exit }: CommandContext): void 
     .action(async (id: string, dir: string, options: { json?: boolean }) => {
       // Loaded on demand: charts would slow down the start of every other command.
       const { exportRollout } = await import("./export-rollout.ts");
-      exit(await exportRollout(io, await client().get(pathTo("rollouts", id)), dir, options.json === true));
+      exit(
+        await exportRollout(
+          io,
+          await client().request("GET /rollouts/{id}", { path: { id } }),
+          dir,
+          options.json === true,
+        ),
+      );
     });
 }
 
@@ -64,7 +71,7 @@ function addTransitions(rollout: Command, { io, client, exit }: CommandContext):
       .option("--reason <text>", "reason for the audit log");
     if (name === "promote") command.option("--force", "promote without a proof; requires --reason");
     command.action(async (id: string, { reason, force, json }: TransitionOptions) => {
-      const changed = await client().post(`${pathTo("rollouts", id)}/${name}`, { reason, force });
+      const changed = await client().request(`POST /rollouts/{id}/${name}`, { path: { id }, body: { reason, force } });
       if (json) printJson(io, changed);
       else io.out(`${changed.id} ${done} (${changed.class}: ${changed.policy})\n`);
       exit(EXIT.ok);
@@ -102,15 +109,17 @@ interface StartOptions {
 }
 
 async function start(io: Io, client: Client, subject: string, options: StartOptions): Promise<ExitCode> {
-  const started = await client.post("/rollouts", {
-    class: subject,
-    policy: options.policy,
-    share: options.share.length === 1 ? options.share[0] : options.share,
-    orgs: options.orgs,
-    for_ms: options.for,
-    horizon_ms: options.horizon,
-    gates: options.gate.length === 0 ? undefined : options.gate,
-    switch_ms: options.switch,
+  const started = await client.request("POST /rollouts", {
+    body: {
+      class: subject,
+      policy: options.policy,
+      share: options.share.length === 1 ? (options.share[0] as number) : options.share,
+      orgs: options.orgs,
+      for_ms: options.for,
+      horizon_ms: options.horizon,
+      gates: options.gate.length === 0 ? undefined : options.gate,
+      switch_ms: options.switch,
+    },
   });
   if (options.json) printJson(io, started);
   else io.out(`${started.id}\n`);
@@ -148,7 +157,7 @@ function detectableText({ detectable, ends_at: endsAt }: Json): string {
 
 async function list(io: Io, client: Client, options: PageOptions): Promise<ExitCode> {
   const { limit, cursor } = options;
-  return showPage(io, await client.get("/rollouts", { limit, cursor }), options, {
+  return showPage(io, await client.request("GET /rollouts", { query: { limit, cursor } }), options, {
     headers: ["ROLLOUT", "CLASS", "CONTROL", "POLICY", "SHARE", "STATE", "STARTED", "REASON"],
     row: (one) => [
       one.id,
@@ -176,7 +185,7 @@ async function status(io: Io, client: Client, id: string | undefined, options: W
     const ids = id === undefined ? await activeIds(client) : [id];
     const rollouts: Json[] = [];
     for (const one of ids) {
-      const load = () => client.get(pathTo("rollouts", one));
+      const load = () => client.request("GET /rollouts/{id}", { path: { id: one } });
       rollouts.push(watch ? await retryWhileUnavailable(io, Number.POSITIVE_INFINITY, load) : await load());
     }
     const text = json ? formatDocuments(rollouts, watch) : rollouts.map(rolloutText).join("\n");
@@ -193,12 +202,12 @@ const formatDocuments = (rollouts: readonly Json[], isStream: boolean): string =
   isStream ? rollouts.map((one) => `${terminalJson(one)}\n`).join("") : `${terminalJson({ items: rollouts }, 2)}\n`;
 
 async function activeIds(client: Client): Promise<readonly string[]> {
-  const { items } = await client.get("/rollouts", { limit: "200" });
+  const { items } = await client.request("GET /rollouts", { query: { limit: 200 } });
   return items.filter((one: Json) => !hasEnded(one)).map((one: Json) => one.id);
 }
 
 async function show(io: Io, client: Client, id: string, { json }: { json?: boolean }): Promise<ExitCode> {
-  const rollout = await client.get(pathTo("rollouts", id));
+  const rollout = await client.request("GET /rollouts/{id}", { path: { id } });
   if (json) printJson(io, rollout);
   else io.out(rolloutText(rollout));
   return EXIT.ok;

@@ -1,6 +1,7 @@
 /** `cordum run start` and `cordum run rerun`. */
 import { randomUUID } from "node:crypto";
-import { type Client, type Json, pathTo, retryWhileUnavailable } from "../client.ts";
+import type { StartRequest } from "../../client/schema.ts";
+import { type Client, type Json, retryWhileUnavailable } from "../client.ts";
 import { CliError, EXIT, type ExitCode } from "../exit.ts";
 import { type Io, ProgressLine, printJson } from "../io.ts";
 import { printable, textTable } from "../table.ts";
@@ -13,7 +14,7 @@ export interface StartOptions {
   readonly json?: boolean;
   readonly key?: string;
   readonly label: Readonly<Record<string, string>>;
-  readonly priority?: string;
+  readonly priority?: StartRequest["priority"];
   readonly version?: number;
   readonly wait?: boolean;
   readonly watch?: boolean;
@@ -28,19 +29,18 @@ export async function startRun(
   options: StartOptions,
 ): Promise<ExitCode> {
   const input = readInput(io, inputText);
-  const path = pathTo("workflows", workflow);
   const { version, label: labels, priority } = options;
   if (options.dryRun) {
     // Policy rules may match labels.
     const named = Object.keys(labels).length > 0 ? { labels } : {};
-    const dry = await client.post(`${path}/dry-run`, { input, version, ...named, priority });
+    const dry = await client.workflows.dryRun(workflow, { input, version, ...named, priority });
     return showDryRun(io, dry, options.json === true);
   }
   const isWaiting = options.wait === true || options.watch === true;
   // The idempotency key makes the start safe to retry.
   const key = options.key ?? (isWaiting ? randomUUID() : undefined);
   const body = { input, version, labels, priority, idempotency_key: key };
-  const start = () => client.post(`${path}/runs`, body);
+  const start = () => client.runs.start(workflow, body);
   const started = isWaiting ? await retryWhileUnavailable(io, Number.POSITIVE_INFINITY, start) : await start();
   if (options.watch) return watchRun(io, client, started.run_id, options.json === true);
   if (options.wait) return waitForRun(io, client, started.run_id, options.json === true);
@@ -58,7 +58,7 @@ export interface RerunOptions {
 export async function rerun(io: Io, client: Client, id: string, options: RerunOptions): Promise<ExitCode> {
   const { from, dryRun, key, keepApprovals } = options;
   const body = { from_step: from, dry_run: dryRun, idempotency_key: key, keep_approvals: keepApprovals };
-  const answer = await client.post(`${pathTo("workflow-runs", id)}/rerun`, body);
+  const answer = await client.runs.rerun(id, body);
   return options.dryRun
     ? showDryRun(io, answer, options.json === true)
     : showStarted(io, answer, options.json === true);

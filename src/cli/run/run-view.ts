@@ -1,8 +1,9 @@
 /** Builds the picture of a run from gateway documents. */
 import { isRunFinal, RUN_MOVES, type RunState } from "../../core/model/run.ts";
-import { type Client, type Json, pathTo } from "../client.ts";
+import type { Client, Json } from "../client.ts";
 import { EXIT, type ExitCode } from "../exit.ts";
 import type { Io } from "../io.ts";
+import { describeApproval } from "../table.ts";
 import type { DrawOptions, PictureStep, RunPicture } from "./draw-run.ts";
 
 /** A run document with the waits of its steps, as far as they are known. */
@@ -16,11 +17,10 @@ export const hasEnded = (state: string): boolean => !Object.hasOwn(RUN_MOVES, st
 export const exitCodeOf = (state: string): ExitCode => (state === "SUCCEEDED" ? EXIT.ok : EXIT.error);
 
 export async function fetchRun(client: Client, id: string): Promise<RunSnapshot> {
-  const path = pathTo("workflow-runs", id);
-  const view = await client.get(path);
+  const view = await client.runs.get(id);
   if (hasEnded(view.state)) return { view, waits: [] };
   // Waits are optional detail.
-  const explained = await client.get(`${path}/explain`).catch(() => null);
+  const explained = await client.runs.explain(id).catch(() => null);
   return { view, waits: explained?.waits ?? [] };
 }
 
@@ -30,7 +30,7 @@ export async function fetchShape(client: Client, view: Json): Promise<RunShape> 
   if (steps.length > 0 && steps.every(([, step]) => Array.isArray(step.depends_on))) {
     return new Map(steps.map(([id, step]) => [id, { type: step.type ?? null, dependsOn: step.depends_on }]));
   }
-  const workflow = await client.get(pathTo("workflows", view.workflow_id), { version: String(view.version) });
+  const workflow: Json = await client.workflows.get(view.workflow_id, { version: view.version });
   return shapeOf(workflow.definition ?? workflow.document ?? {});
 }
 
@@ -96,6 +96,7 @@ export function noteOf(step: Json, wait: Json | null): string | null {
   if (step.why) return step.why;
   if (step.arm) return `→ ${step.arm}`;
   if (step.arms) return `→ ${step.arms.join(", ") || "nothing"}`;
+  if (step.approval?.decided_by && isSettled(step.state)) return describeApproval(step.approval);
   // Steps with children show counts instead.
   return step.state === "RUNNING" && wait !== null && !step.children ? wait.reason : null;
 }
@@ -118,6 +119,8 @@ function runWait(io: Io, waits: readonly Json[]): string | null {
   if (wait === undefined) return null;
   return `${wait.reason}; ${String(wait.unblocks).replace(/^cordum\b/, io.command)}`;
 }
+
+const isSettled = (state: string): boolean => state !== "PENDING" && state !== "RUNNING";
 
 const msOf = (at: unknown): number | null => (typeof at === "string" ? Date.parse(at) : null);
 

@@ -56,7 +56,7 @@ export function printEnd(io: Io, view: Json): void {
   if (view.state !== "SUCCEEDED") io.err(`next: ${io.command} run timeline ${view.run_id}\n`);
 }
 
-/** Server-sent events that mention the run; they shorten the poll interval. */
+/** Events of the run and of the jobs of its steps; they shorten the poll interval. */
 export class RunEvents {
   readonly #stop = new AbortController();
   #isTriggered = false;
@@ -78,16 +78,8 @@ export class RunEvents {
   }
 
   async #listen(client: Client, runId: string): Promise<void> {
-    const body = await client.stream("/stream", this.#stop.signal);
-    if (body === null) return;
-    const decoder = new TextDecoder();
-    let rest = "";
-    for await (const chunk of body as unknown as AsyncIterable<Uint8Array>) {
-      const text = rest + decoder.decode(chunk, { stream: true });
-      // Job ids of steps contain the run id.
-      if (text.includes(runId)) this.#isTriggered = true;
-      // The id may be split over two chunks.
-      rest = text.includes(runId) ? "" : text.slice(-runId.length);
+    for await (const event of client.stream({ run: runId }, { signal: this.#stop.signal })) {
+      if ("data" in event) this.#isTriggered = true;
     }
   }
 }

@@ -1,10 +1,10 @@
 import { type Command, Option } from "commander";
 import { RUN_STATES } from "../../core/model/run.ts";
-import { type Client, type Json, pathTo } from "../client.ts";
+import type { Client, Json } from "../client.ts";
 import { addCommand, addGroup, addListCommand, type CommandContext, pair, whole } from "../context.ts";
 import { EXIT, type ExitCode } from "../exit.ts";
 import { type Io, printJson } from "../io.ts";
-import { type PageOptions, plural, showPage, textFields, textTable } from "../table.ts";
+import { describeApproval, type PageOptions, plural, showPage, textFields, textTable } from "../table.ts";
 import { drawRun } from "./draw-run.ts";
 import { type RerunOptions, rerun, type StartOptions, startRun } from "./run-start.ts";
 import { drawOptions, fetchRun, fetchShape, pictureOf } from "./run-view.ts";
@@ -74,7 +74,7 @@ function addControl(run: Command, { io, client, exit }: CommandContext, action: 
 
 async function getRun(io: Io, client: Client, id: string, json: boolean): Promise<ExitCode> {
   if (json) {
-    printJson(io, await client.get(pathTo("workflow-runs", id)));
+    printJson(io, await client.runs.get(id));
     return EXIT.ok;
   }
   const seen = await fetchRun(client, id);
@@ -90,7 +90,7 @@ interface ListOptions extends PageOptions {
 
 async function listRuns(io: Io, client: Client, options: ListOptions): Promise<ExitCode> {
   const { state, limit, cursor } = options;
-  return showPage(io, await client.get("/workflow-runs", { state, limit, cursor }), options, {
+  return showPage(io, await client.request("GET /workflow-runs", { query: { state, limit, cursor } }), options, {
     headers: ["RUN", "STATE", "WORKFLOW", "VERSION", "STARTED", "UPDATED", "STEPS"],
     row: (run) => [
       run.run_id,
@@ -119,7 +119,7 @@ async function controlRun(
   id: string,
   options: ControlOptions,
 ): Promise<ExitCode> {
-  const moved = await client.post(`${pathTo("workflow-runs", id)}/${action}`, { reason: options.reason });
+  const moved = await client.runs[action](id, { reason: options.reason });
   if (options.json) printJson(io, moved);
   else io.out(`run ${moved.run_id ?? id} is now ${moved.state}\n`);
   return EXIT.ok;
@@ -127,7 +127,8 @@ async function controlRun(
 
 async function showTimeline(io: Io, client: Client, id: string, options: PageOptions): Promise<ExitCode> {
   const { limit, cursor } = options;
-  return showPage(io, await client.get(`${pathTo("workflow-runs", id)}/timeline`, { limit, cursor }), options, {
+  const args = { path: { id }, query: { limit, cursor } };
+  return showPage(io, await client.request("GET /workflow-runs/{id}/timeline", args), options, {
     headers: ["SEQ", "AT", "EVENT", "STEP", "ACTOR", "CAUSE", "REASON"],
     row: (line) => [
       String(line.seq),
@@ -143,7 +144,7 @@ async function showTimeline(io: Io, client: Client, id: string, options: PageOpt
 }
 
 async function explainRun(io: Io, client: Client, id: string, json: boolean): Promise<ExitCode> {
-  const explained = await client.get(`${pathTo("workflow-runs", id)}/explain`);
+  const explained = await client.runs.explain(id);
   if (json) {
     printJson(io, explained);
     return EXIT.ok;
@@ -186,6 +187,9 @@ function describeRun(run: Json): string {
   if (run.parent) fields.push(["parent", `a step of run ${run.parent.run_id ?? run.parent}`]);
   if (run.rerun_of) fields.push(["rerun of", `run ${run.rerun_of.run_id}, from step ${run.rerun_of.from_step}`]);
   if (run.lock) fields.push(["lock", lockOf(run.lock)]);
+  for (const [id, { approval = null }] of Object.entries<Json>(run.steps ?? {})) {
+    if (approval?.decided_by) fields.push(["approval", `${id} ${describeApproval(approval)}`]);
+  }
   fields.push(["input", JSON.stringify(run.input)], ["output", JSON.stringify(run.output)]);
   if (run.error) fields.push(["error", run.error.message]);
   return textFields(fields);

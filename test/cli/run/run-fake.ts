@@ -16,6 +16,8 @@ export interface AskedWith {
 export interface RunFake {
   readonly env: { readonly CORDUM_URL: string };
   readonly asked: readonly AskedWith[];
+  /** Paths of the subscriptions. */
+  readonly streams: readonly string[];
   /** Sends to all event subscribers. */
   send(event: string): void;
   close(): void;
@@ -25,11 +27,13 @@ export async function startRunFake(
   answer: (asked: AskedWith) => FakeResponse | Promise<FakeResponse>,
 ): Promise<RunFake> {
   const asked: AskedWith[] = [];
+  const streams: string[] = [];
   const readers = new Set<ServerResponse>();
   const handle = async (request: IncomingMessage, response: ServerResponse) => {
     const path = (request.url ?? "").replace(/^\/api\/v1/, "");
     const sent = await text(request);
-    if (path === "/stream") {
+    if (path.startsWith("/stream")) {
+      streams.push(path);
       readers.add(response.writeHead(200, { "content-type": "text/event-stream" }));
       response.write(": connected\n\n");
       return;
@@ -45,6 +49,7 @@ export async function startRunFake(
   return {
     env: { CORDUM_URL: `http://127.0.0.1:${(server.address() as AddressInfo).port}` },
     asked,
+    streams,
     send(event) {
       for (const reader of readers) reader.write(event);
     },

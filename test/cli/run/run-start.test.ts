@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
-import { type FakeResponse, fakeTime } from "../fake.ts";
+import { type FakeResponse, fakeTime, spread } from "../fake.ts";
 import { cordum } from "../run.ts";
 import { type RunFake, runAfter, startRunFake } from "./run-fake.ts";
 
@@ -87,7 +87,7 @@ describe("--wait", () => {
     await open([4], "SUCCEEDED", [{ ...full, headers: { "retry-after": "2" } }]);
     const { io, pauses } = fakeTime();
     expect(await cordum(["run", "start", "photos", "--wait"], fake.env, "", io)).toMatchObject({ exitCode: 0 });
-    expect(pauses).toEqual([2_000]);
+    expect(pauses).toEqual([spread(2_000)]);
     const [one, two] = starts().map(({ idempotency_key }) => idempotency_key);
     expect(one).toMatch(/./);
     expect(two).toBe(one);

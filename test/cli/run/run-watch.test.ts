@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from "vitest";
-import type { FakeResponse } from "../fake.ts";
+import { type FakeResponse, spread } from "../fake.ts";
 import { cordum } from "../run.ts";
 import { at, type RunFake, runAfter, startRunFake, WAITS, WORKFLOW } from "./run-fake.ts";
 
@@ -35,6 +35,7 @@ function clock() {
   };
 }
 
+const EVENT = 'event: run\ndata: {"run_id":"r1"}\n\n';
 const screen = () => ({ columns: 80, rows: 24, color: false });
 const CLEAR = "\u001b[K\n";
 
@@ -109,7 +110,7 @@ describe("on a terminal", () => {
     const answer = scripted([1, 1, 1, 1, 4]);
     fake = await startRunFake(({ path }) => answer(path));
     const sleep = async () => {
-      fake.send("data: r1\n\n");
+      fake.send(EVENT);
       await new Promise(setImmediate);
     };
     const still = { nowMs: () => Date.parse(at(0)), sleep, screen };
@@ -140,15 +141,15 @@ describe("polling", () => {
     expect(pauses).toEqual(Array(20).fill(100));
   });
 
-  test("polls early on events of the run, not of other runs", async () => {
+  test("subscribes to the run only and polls early on its events", async () => {
     const answer = scripted([0, 4]);
     fake = await startRunFake(({ path }) => answer(path));
     let pauses = 0;
     const nowMs = () => Date.parse(at(0));
     const sleep = async () => {
       pauses += 1;
-      // Split over two chunks.
-      for (const part of pauses < 5 ? ['data: {"run_id":"x9"}\n\n'] : ['data: {"run_id":"r', '1"}\n\n']) {
+      // Split over two chunks; comments are no events.
+      for (const part of pauses < 5 ? [": heartbeat\n\n"] : [EVENT.slice(0, 20), EVENT.slice(20)]) {
         fake.send(part);
         await new Promise(setImmediate);
       }
@@ -156,6 +157,7 @@ describe("polling", () => {
     const ran = await cordum(["run", "watch", "r1"], fake.env, "", { nowMs, sleep });
     expect(ran.exitCode).toBe(0);
     expect(pauses).toBeGreaterThanOrEqual(5);
+    expect(fake.streams).toEqual(["/stream?run=r1"]);
   });
 
   test("waits for Retry-After", async () => {
@@ -168,7 +170,7 @@ describe("polling", () => {
     });
     const { io, pauses } = clock();
     expect(await cordum(["run", "watch", "r1"], fake.env, "", io)).toMatchObject({ exitCode: 0 });
-    expect(pauses).toEqual([777]);
+    expect(pauses).toEqual([spread(777)]);
   });
 
   test("an unknown run exits with 3 and names the list command", async () => {

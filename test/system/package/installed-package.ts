@@ -3,7 +3,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { dirname, join } from "node:path";
+import { delimiter, dirname, join } from "node:path";
 import { text } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
 
@@ -38,9 +38,17 @@ interface PackReport {
 
 export class Project {
   readonly dir: string;
+  /** The folder of the `node` that runs commands; by default the one of the PATH. */
+  readonly #node: string | null;
 
-  constructor(dir: string = mkdtempSync(join(tmpdir(), "cordum-project-"))) {
+  constructor(dir: string = mkdtempSync(join(tmpdir(), "cordum-project-")), node: string | null = null) {
     this.dir = dir;
+    this.#node = node;
+  }
+
+  /** The same folder with another version of Node. */
+  with(node: string | null): Project {
+    return new Project(this.dir, node);
   }
 
   write(name: string, content: string | object): void {
@@ -55,11 +63,11 @@ export class Project {
   }
 
   succeed(command: string, ...args: string[]): Promise<Output> {
-    return succeed(command, args, this.dir);
+    return succeed(command, args, this.dir, this.#node);
   }
 
   run(command: string, ...args: string[]): Promise<Output> {
-    return run(command, args, this.dir);
+    return run(command, args, this.dir, this.#node);
   }
 
   remove(): void {
@@ -67,23 +75,34 @@ export class Project {
   }
 }
 
-export async function run(command: string, args: readonly string[], cwd: string): Promise<Output> {
-  const child = spawn(command, args, { cwd, env: environment(), stdio: ["ignore", "pipe", "pipe"] });
+export async function run(
+  command: string,
+  args: readonly string[],
+  cwd: string,
+  node: string | null = null,
+): Promise<Output> {
+  const child = spawn(command, args, { cwd, env: environment(node), stdio: ["ignore", "pipe", "pipe"] });
   const [[code], out, err] = await Promise.all([once(child, "close"), text(child.stdout), text(child.stderr)]);
   return { code: code as number, out, err };
 }
 
-async function succeed(command: string, args: readonly string[], cwd: string): Promise<Output> {
-  const output = await run(command, args, cwd);
+async function succeed(
+  command: string,
+  args: readonly string[],
+  cwd: string,
+  node: string | null = null,
+): Promise<Output> {
+  const output = await run(command, args, cwd, node);
   if (output.code === 0) return output;
   throw new Error(`\`${command} ${args.join(" ")}\` ended with ${output.code}:\n${output.out}${output.err}`);
 }
 
 /** Without the variables of the test run and of the npm process that started it. */
-function environment(): NodeJS.ProcessEnv {
-  return Object.fromEntries(
+function environment(node: string | null): NodeJS.ProcessEnv {
+  const inherited = Object.fromEntries(
     Object.entries(process.env).filter(
       ([key]) => !/^(CORDUM_|POLICY_|npm_|VITEST|NODE_OPTIONS|NODE_TEST|TEST$)/.test(key),
     ),
   );
+  return node === null ? inherited : { ...inherited, PATH: `${node}${delimiter}${process.env.PATH}` };
 }

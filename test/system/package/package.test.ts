@@ -3,7 +3,7 @@
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { entryPointsIn } from "../../../scripts/entry-points.mjs";
 import { type Packed, Project, pack, ROOT, run } from "./installed-package.ts";
 
@@ -19,13 +19,17 @@ const TYPES = [`typescript@${devDependencies.typescript}`, `@types/node@${devDep
 let folder: string;
 let packed: Packed;
 let project: Project;
+/** Folders of `node`; `null` is that of the PATH. */
+const nodes: Record<"Node of this run" | "Node 24", string | null> = { "Node of this run": null, "Node 24": null };
 
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), "cordum-pack-"));
   packed = await pack(folder);
   project = new Project();
   project.write("package.json", { name: "outside", private: true, type: "module" });
-  await project.install(packed.file, ...TYPES);
+  const other = `node-${process.platform}-${process.arch}`;
+  await project.install(packed.file, ...TYPES, `${other}@24`);
+  nodes["Node 24"] = join(project.dir, "node_modules", other, "bin");
 });
 
 afterAll(() => {
@@ -72,30 +76,46 @@ test.each([
 /** Fails to compile if the declarations are missing and the import is `any`. */
 const NOT_ANY = "// @ts-expect-error\nvoid worker({ topics: 7 });";
 
-test("the installed command prints its version and completions", async () => {
-  expect(await project.run("node_modules/.bin/cordum", "--version")).toMatchObject({ code: 0, out: `${version}\n` });
-  const completion = await project.run("node_modules/.bin/cordum", "completion", "bash");
-  expect(completion).toMatchObject({ code: 0, out: expect.stringContaining("complete -o default -F _cordum cordum") });
-});
+describe.each(Object.keys(nodes) as (keyof typeof nodes)[])("with %s", (name) => {
+  let installed: Project;
 
-test("every export loads", async () => {
-  project.write("load.mjs", SPECIFIERS.map((specifier) => `await import("${specifier}");`).join("\n"));
-  expect(await project.run(process.execPath, "load.mjs")).toEqual({ code: 0, out: "", err: "" });
-});
-
-test("`cordum init` writes a project whose tests pass with the installed package", async () => {
-  const written = await project.succeed("node_modules/.bin/cordum", "init", "agents", "--json");
-  const { files, next } = JSON.parse(written.out) as { files: string[]; next: string[] };
-  expect(next).toEqual(["cd agents", "npm install", "npm test", "npm start"]);
-  expect(files).toContain("policy.yaml");
-  const agents = new Project(join(project.dir, "agents"));
-  expect(JSON.parse(readFileSync(join(agents.dir, "package.json"), "utf8"))).toMatchObject({
-    name: "agents",
-    dependencies: { cordum: `^${version}` },
+  beforeAll(() => {
+    installed = project.with(nodes[name]);
   });
-  await agents.install(packed.file);
-  const tested = await agents.run("npm", "test");
-  expect(tested, tested.out + tested.err).toMatchObject({ code: 0 });
-  expect(tested.out).toMatch(/pass 4\b/);
-  expect(await project.run("node_modules/.bin/cordum", "init", "agents")).toMatchObject({ code: 4 });
+
+  test("the installed command prints its version and completions", async () => {
+    if (name === "Node 24") expect((await installed.run("node", "--version")).out).toMatch(/^v24\./);
+    expect(await installed.run("node_modules/.bin/cordum", "--version")).toMatchObject({
+      code: 0,
+      out: `${version}\n`,
+    });
+    const completion = await installed.run("node_modules/.bin/cordum", "completion", "bash");
+    expect(completion).toMatchObject({
+      code: 0,
+      out: expect.stringContaining("complete -o default -F _cordum cordum"),
+    });
+  });
+
+  test("every export loads", async () => {
+    project.write("load.mjs", SPECIFIERS.map((specifier) => `await import("${specifier}");`).join("\n"));
+    expect(await installed.run("node", "load.mjs")).toEqual({ code: 0, out: "", err: "" });
+  });
+
+  test("`cordum init` writes a project whose tests pass with the installed package", async () => {
+    const target = name === "Node 24" ? "agents-24" : "agents";
+    const written = await installed.succeed("node_modules/.bin/cordum", "init", target, "--json");
+    const { files, next } = JSON.parse(written.out) as { files: string[]; next: string[] };
+    expect(next).toEqual([`cd ${target}`, "npm install", "npm test", "npm start"]);
+    expect(files).toContain("policy.yaml");
+    const agents = new Project(join(project.dir, target), nodes[name]);
+    expect(JSON.parse(readFileSync(join(agents.dir, "package.json"), "utf8"))).toMatchObject({
+      name: target,
+      dependencies: { cordum: `^${version}` },
+    });
+    await agents.install(packed.file);
+    const tested = await agents.run("npm", "test");
+    expect(tested, tested.out + tested.err).toMatchObject({ code: 0 });
+    expect(tested.out).toMatch(/pass 4\b/);
+    expect(await installed.run("node_modules/.bin/cordum", "init", target)).toMatchObject({ code: 4 });
+  });
 });
