@@ -65,6 +65,9 @@ const removeSpread = (elements, empty, add) => {
   }
 };
 
+/** Larger numbers are limits and durations: one more is within their tolerance, and `<` for `<=` covers their boundary. */
+const SMALL_MAX = 10;
+
 const RULES = {
   BinaryExpression: swapOperator,
   LogicalExpression: swapOperator,
@@ -75,7 +78,7 @@ const RULES = {
   },
   Literal: ({ value, start, end }, add) => {
     if (typeof value === "boolean") add(start, end, String(!value));
-    if (typeof value === "number") add(start, end, String(value + 1));
+    if (typeof value === "number") add(start, end, String(value > SMALL_MAX ? value * 10 : value + 1));
   },
   ExpressionStatement: ({ expression, start, end }, add) => {
     const inner = expression.type === "AwaitExpression" ? expression.argument : expression;

@@ -1,7 +1,8 @@
-// npm run mutate -- [--files GLOB]... [--tests FOLDER]... [--count N] [--seed N] [--min PERCENT] [--timeout SECONDS]
+// npm run mutate -- [--files GLOB]... [--at FILE:LINE]... [--tests FOLDER]... [--count N] [--seed N] [--min PERCENT]
+//   [--timeout SECONDS]
 // Mutation testing: changes one place of the sources at a time and runs the test files that reach it, the nearest and fastest
 // first. Prints the mutants that no test detects, and exits with 1 if fewer than `--min` percent were detected. The same seed
-// draws the same mutants. Works on a copy in a temporary folder; the checkout is not touched. Not part of `npm test`.
+// draws the same mutants; `--at` takes all mutants that begin in a line, to check survivors again. Works on a copy in a temporary folder; the checkout is not touched. Not part of `npm test`.
 
 import { spawn } from "node:child_process";
 import {
@@ -21,12 +22,15 @@ import { FAST_ENV } from "./fast-tests.mjs";
 import { ensureInstalled } from "./install.mjs";
 import { root, runAsMain } from "./run.mjs";
 
-/** The tests that may detect a mutant. */
-const TESTS = ["test/core/", "test/engine/", "test/protocol/", "test/sim/", "test/contract/"];
+/** The tests that may detect a mutant: those of the engine in this process, also behind the gateway and in the lab. */
+const TESTS = ["contract", "core", "engine", "gateway", "lab", "protocol", "security", "sim", "testing"].map(
+  (folder) => `test/${folder}/`,
+);
 
 const { values } = parseArgs({
   options: {
     files: { type: "string", multiple: true, default: ["src/core/**", "src/engine/**"] },
+    at: { type: "string", multiple: true, default: [] },
     tests: { type: "string", multiple: true, default: TESTS },
     count: { type: "string", default: "100" },
     seed: { type: "string", default: "1" },
@@ -49,7 +53,11 @@ await runAsMain(async () => {
   const all = files.flatMap((file) => mutantsOf(read(root, file)).map((mutant) => ({ file, ...mutant })));
   if (all.length === 0)
     throw new Error(`no mutants in ${values.files.join(", ")}; give --files a glob such as src/core/**`);
-  const mutants = draw(all, Number(values.count), Number(values.seed));
+  const isAt = new Set(values.at);
+  const mutants =
+    isAt.size > 0
+      ? all.filter((mutant) => isAt.has(placeOf(mutant)))
+      : draw(all, Number(values.count), Number(values.seed));
   console.log(`${mutants.length} of ${all.length} mutants in ${files.length} files, seed ${values.seed}`);
   const copy = copyTree();
   const survivors = [];
@@ -202,9 +210,13 @@ function runTests(copy, tests, reporters = ["--reporter=dot"], timeoutMs) {
   });
 }
 
-function describe({ file, start, end, text }) {
+function placeOf({ file, start }) {
+  return `${file}:${read(root, file).slice(0, start).split("\n").length}`;
+}
+
+function describe(mutant) {
+  const { file, start, end, text } = mutant;
   const source = read(root, file);
-  const line = source.slice(0, start).split("\n").length;
   const flat = (code) => code.replace(/\s+/g, " ").slice(0, 80);
-  return `${file}:${line}  ${flat(source.slice(start, end))}  →  ${flat(text) || "(nothing)"}`;
+  return `${placeOf(mutant)}  ${flat(source.slice(start, end))}  →  ${flat(text) || "(nothing)"}`;
 }

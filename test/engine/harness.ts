@@ -6,6 +6,7 @@ import type { Settings } from "../../src/core/settings.ts";
 import { type Engine, openEngine } from "../../src/engine/engine.ts";
 import { type Admitted, admitJob } from "../../src/engine/intake/admit-job.ts";
 import { type Control, startControl } from "../../src/engine/start-control.ts";
+import type { Notifier } from "../../src/ports/notifier.ts";
 import type { Kernel } from "../../src/sim/adapters/safety.ts";
 import { simWorld } from "../../src/sim/adapters/world.ts";
 import type { Process } from "../../src/sim/process.ts";
@@ -18,6 +19,8 @@ export class Harness {
   readonly sim: Bench;
   readonly settings: Settings;
   readonly kernel: Kernel;
+  /** Of the engines that are opened afterwards. */
+  notifier: Notifier | null = null;
 
   constructor(settings: Partial<Settings> = {}, seed = 1) {
     this.settings = { ...defaultSettings(), ...settings };
@@ -28,7 +31,10 @@ export class Harness {
   /** An engine that is not connected to the bus; `control` also starts its consumers. */
   engine(name: string, safety: "local" | "remote" = "local"): Engine {
     const { process } = this.sim.enter(name);
-    const engine = openEngine(simWorld(this.sim.net, process, { safety }), { current: this.settings });
+    const world = simWorld(this.sim.net, process, { safety });
+    const engine = openEngine(this.notifier ? { ...world, notifier: this.notifier } : world, {
+      current: this.settings,
+    });
     this.#processes.set(name, process);
     return engine;
   }

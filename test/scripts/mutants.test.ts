@@ -14,6 +14,8 @@ test.each([
   ["const a = b ? c : d;", ["const a = true ? c : d;", "const a = false ? c : d;"]],
   ["const a = [...b, c];", ["const a = [...[], c];"]],
   ["const a = { b: true, ...c };", ["const a = { b: false, ...c };", "const a = { b: true, ...{} };"]],
+  ["const a = 10;", ["const a = 11;"]],
+  ["const a = 1_000;", ["const a = 10000;"]],
   ["const a = b.every(c) ;", ["const a = b.some(c) ;"]],
 ])("%s", (source, expected) => {
   expect(

@@ -90,11 +90,11 @@ function drainsOf(
     if (arrivedMs[at]! > untilMs[index]!) {
       close(index);
       fromMs[index] = arrivedMs[at]!;
-      untilMs[index] = doneMs;
       count[index] = 0;
+      weights[index] = 0;
     }
     count[index]! += 1;
-    weights[index] = Math.max(weight[at]!, count[index] === 1 ? 0 : weights[index]!);
+    weights[index] = Math.max(weights[index]!, weight[at]!);
     untilMs[index] = Math.max(untilMs[index]!, doneMs);
   }
   for (let at = 0; at < keys; at++) close(at);

@@ -134,14 +134,14 @@ export async function notifyParent(engine: DispatchContext, found: Versioned<Run
   const run = found.value;
   if (!isRunFinal(run.state) || !run.parent || run.isParentTold) return;
   const { store } = engine.world;
-  for (let tries = 0; tries < TRIES_MAX; tries++) {
+  for (let tries = 1; ; tries++) {
     const waits = await store.load(JOBS, run.parent.jobId);
     // A step that waits for its next attempt has processed this end before.
     if (waits?.value.state !== "RUNNING" || waits.value.step?.subRunId !== run.id) break;
     const output = await copyOutput(engine, run, waits.value);
     const next = applySubRun(waits.value, run, output, decisionContext(engine, waits.value));
     if (await settleJob(engine, waits, next)) break;
-    if (tries === TRIES_MAX - 1) return;
+    if (tries === TRIES_MAX) return;
   }
   const notified = {
     ...run,

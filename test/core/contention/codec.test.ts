@@ -60,6 +60,24 @@ describe("contention record", () => {
     }
   });
 
+  test("rejects a text that is longer than the largest record before it is decoded", () => {
+    const stored = encodeRecord(record());
+    const text = "A".repeat(54 * RECORD_MAX);
+    expect(() => decodeRecord({ ...stored, acquisitions: text })).toThrow("too long");
+    expect(() => decodeRecord({ ...stored, acquisitions: text.slice(0, 53 * RECORD_MAX) })).not.toThrow("too long");
+  });
+
+  test.each([
+    ["lock_busy_policy", "x".repeat(100), "x".repeat(101)],
+    ["lock_ms", 86_400_000, 86_400_001],
+  ])("limits `%s` of a document", (name, good, bad) => {
+    const document = recordDocument(encodeRecord(record())) as { settings: object };
+    const change = (value: unknown) =>
+      name === "lock_ms" ? { lock_ms: value } : { settings: { ...document.settings, [name]: value } };
+    expect(() => readRecordDocument({ ...document, ...change(good) })).not.toThrow();
+    expect(() => readRecordDocument({ ...document, ...change(bad) })).toThrow(DamagedRecordError);
+  });
+
   test("does not allocate for a forged count", () => {
     const forged = Buffer.from([0, 0xff, 0xff, 0xff, 0x7f]).toString("base64");
     expect(() => decodeRecord({ ...encodeRecord(record()), acquisitions: forged })).toThrow("too many acquisitions");

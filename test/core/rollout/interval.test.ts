@@ -35,6 +35,27 @@ describe("histograms", () => {
 });
 
 describe("displayed intervals", () => {
+  it("have the width of the published bound", () => {
+    const counts: number[] = [];
+    for (let value = 1; value <= 10_000; value += 1) addToHistogram(counts, value, 1);
+    // 1.5 √(q(1 - q)l) + 0.8 l with l = (1.4 ln ln(2.1 n) + ln(10 / α)) / n, for q = 0.5, n = 1,000 and α = 0.05: 0.0742
+    const { low, high } = quantileInterval(counts, { share: 0.5, units: 1_000, alpha: 0.05 })!;
+    expect(Math.abs(low / 4_258 - 1)).toBeLessThan(0.021);
+    expect(Math.abs(high / 5_742 - 1)).toBeLessThan(0.021);
+  });
+
+  it.each([
+    [0.5, 1],
+    [0.5, 30],
+    [0.95, 500],
+    [0.05, 500],
+  ])("are absent if the bound of share %d exceeds the range with %i units", (share, units) => {
+    const counts: number[] = [];
+    for (let value = 1; value <= 1_000; value += 1) addToHistogram(counts, value, 1);
+    expect(quantileInterval(counts, { share, units, alpha: 0.05 })).toBeNull();
+    expect(quantileInterval(counts, { share, units: 100_000, alpha: 0.05 })).not.toBeNull();
+  });
+
   it("contain the quantile of an exponential distribution at every inspection", () => {
     let missed = 0;
     for (let seed = 0; seed < 40; seed += 1) {

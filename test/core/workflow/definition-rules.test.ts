@@ -18,6 +18,17 @@ const question = (chosen: unknown, otherwise: unknown = []) => ({
   else: otherwise,
 });
 
+test("reports at most 100 problems", () => {
+  const steps = Object.fromEntries(Array.from({ length: 150 }, (_, at) => [`s${at}`, { topic: 5 }]));
+  const compiled = compileWorkflow({ id: "w", steps });
+  expect(compiled.kind === "bad" && compiled.problems).toHaveLength(100);
+});
+
+test.each([5, true, { a: "b" }])("rejects %j instead of a list of step ids", (depends) => {
+  const compiled = compileWorkflow({ id: "w", steps: { a: W, b: { ...W, depends_on: depends } } });
+  expect(compiled).toMatchObject({ kind: "bad", problems: [expect.stringContaining("must be a list of step ids")] });
+});
+
 describe("checks rules across steps", () => {
   const parallel = { type: "parallel", branches: ["b"] };
   test.each<Case>([

@@ -1,7 +1,9 @@
 import { expect, test } from "vitest";
-import { PAGE_ENTRIES } from "../../../src/core/model/audit.ts";
+import { type AUDIT_PAGES, PAGE_ENTRIES, pageId } from "../../../src/core/model/audit.ts";
 import { recordAudit } from "../../../src/engine/audit/audit-log.ts";
 import { readAudit, readAuditOf } from "../../../src/engine/audit/read-audit.ts";
+import type { Store } from "../../../src/ports/store.ts";
+import { around } from "../../../src/sim/mutants/decorators.ts";
 import { Harness } from "../harness.ts";
 
 /** Every third entry is a key, the others are policies. */
@@ -21,6 +23,19 @@ async function withEntries(count: number) {
 }
 
 const down = (from: number, to: number) => Array.from({ length: from - to + 1 }, (_, at) => from - at);
+
+test("leaves out the entries of a missing page", async () => {
+  const { harness, engine, read } = await withEntries(PAGE_ENTRIES + 5);
+  expect((await read(3)).indexes).toHaveLength(3);
+  const { store } = engine.world;
+  const missing = pageId("acme", 1);
+  const load = (table: { readonly name: string }, id: string) =>
+    id === missing ? Promise.resolve(null) : store.load(table as typeof AUDIT_PAGES, id);
+  Object.assign(engine.world, { store: around(store, { load: load as Store["load"] }) });
+  const { entries, before } = await harness.run(readAudit(engine, "acme", { limit: 8, before: PAGE_ENTRIES + 5 }));
+  expect(entries.map(({ index }) => index)).toEqual(down(PAGE_ENTRIES - 1, PAGE_ENTRIES - 3));
+  expect(before).toBe(PAGE_ENTRIES - 3);
+});
 
 test("reads the latest entries first, also those that are not in the chain yet", async () => {
   const { read } = await withEntries(PAGE_ENTRIES + 5);

@@ -89,6 +89,45 @@ test("the optional fields of a progress report are shown on the job, and later r
   expect(last).not.toHaveProperty("status");
 });
 
+test("a progress report about another attempt or from another worker is ignored", async () => {
+  const harness = new Harness();
+  const { engine } = await harness.control("c1");
+  const { bus } = engine.world;
+  await harness.run(bus.serve("job.t", () => undefined));
+  await harness.admit(engine, { topic: "t", jobId: "j" });
+  await harness.pass(100);
+  const { attempt } = await harness.job("j");
+  const report = async (fields: Partial<JobProgress>, jobId = "j") => {
+    bus.broadcast(PROGRESS, packetOf({ kind: "job_progress", jobId, ...fields }));
+    await harness.pass(2_000);
+    return (await harness.job("j")).progress?.percent;
+  };
+  expect(await report({ percent: 10, attempt })).toBe(10);
+  expect(await report({ percent: 20, attempt: attempt + 1 })).toBe(10);
+  expect(await report({ percent: 30, attempt: attempt - 1 })).toBe(10);
+  expect(await report({ percent: 40 }, "unknown")).toBe(10);
+  expect(await report({ percent: 50 })).toBe(50);
+});
+
+test("progress is written at most once a second, with the latest report", async () => {
+  const harness = new Harness();
+  const { engine } = await harness.control("c1");
+  const { bus } = engine.world;
+  await harness.run(bus.serve("job.t", () => undefined));
+  await harness.admit(engine, { topic: "t", jobId: "j" });
+  await harness.pass(100);
+  const seen = new Set<number | null | undefined>();
+  for (let percent = 1; percent <= 30; percent++) {
+    bus.broadcast(PROGRESS, packetOf({ kind: "job_progress", jobId: "j", percent }));
+    await harness.pass(100);
+    seen.add((await harness.job("j")).progress?.percent);
+  }
+  await harness.pass(1_100);
+  expect((await harness.job("j")).progress?.percent).toBe(30);
+  expect(seen.size).toBeGreaterThanOrEqual(3);
+  expect(seen.size).toBeLessThanOrEqual(5);
+});
+
 test("a worker of the SDK gets the optional fields, and a job without any has none", async () => {
   const harness = new Harness();
   const { engine } = await harness.control("c1");

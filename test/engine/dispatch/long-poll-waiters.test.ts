@@ -8,6 +8,7 @@ import { admitJob } from "../../../src/engine/intake/admit-job.ts";
 import type { EventFeed, JobUpdateListener } from "../../../src/engine/observe/event-feed.ts";
 import type { Store } from "../../../src/ports/store.ts";
 import { around } from "../../../src/sim/mutants/decorators.ts";
+import { ManualClock } from "../../contract/manual-clock.ts";
 import { Harness, idOf } from "../harness.ts";
 
 const request = (overrides: Partial<LeaseRequest> = {}): LeaseRequest => ({
@@ -50,6 +51,46 @@ async function waiting(harness: Harness, engine: Engine, requests: readonly Part
 }
 
 describe("long-poll waiters", () => {
+  test.each([
+    [0, 50_000, 500],
+    [0.5, 50_000, 750],
+    [0.99, 50_000, 995],
+    [0.5, 300, 300],
+  ])("poll again within a second, spread by half: random %d, %i ms left", async (random, restMs, afterMs) => {
+    const clock = new ManualClock();
+    const world = { ...new Harness().engine("c1").world, clock };
+    Object.assign(world, { random: { ...world.random, next: () => random } });
+    const waiters = new LongPollWaiters(world, { subscribe: () => () => {} } as unknown as EventFeed);
+    const waiter = waiters.subscribe(request());
+    waiter.beginPoll();
+    let isOver = false;
+    const over = waiter.wait(restMs).then(() => (isOver = true));
+    await clock.pass(afterMs - 1);
+    expect([isOver, waiter.isWaiting]).toEqual([false, true]);
+    await clock.pass(1);
+    await over;
+    expect(waiter.isWaiting).toBe(false);
+    waiter.stop();
+  });
+
+  test("count the polled topics of a tenant until they stop", () => {
+    const { world } = new Harness().engine("c1");
+    let listeners = 0;
+    const subscribe = () => {
+      listeners += 1;
+      return () => {
+        listeners -= 1;
+      };
+    };
+    const waiters = new LongPollWaiters(world, { subscribe } as unknown as EventFeed);
+    const all = [waiters.subscribe(request({ topics: ["a", "b"] })), waiters.subscribe(request({ topics: ["a"] }))];
+    expect([waiters.polledTopicsOf("default"), waiters.polledTopicsOf("other"), listeners]).toEqual([3, 0, 1]);
+    all[0]?.stop();
+    expect([waiters.polledTopicsOf("default"), listeners]).toEqual([1, 1]);
+    all[1]?.stop();
+    expect([waiters.polledTopicsOf("default"), listeners]).toEqual([0, 0]);
+  });
+
   test("wakes one waiter per job, not every waiter", async () => {
     const harness = new Harness();
     const { engine } = await harness.control("c1");

@@ -16,6 +16,8 @@ async function open() {
   const handled: unknown[] = [];
   await harness.worker("w1", ["demo.flaky"], async ({ input }) => {
     handled.push(input);
+    // The other branches end first.
+    if (broken.has(input)) await new Promise((resolve) => engine.world.clock.after(1_000, () => resolve(null)));
     if (broken.has(input)) throw new Error(`broken: ${String(input)}`);
     return input;
   });

@@ -105,6 +105,23 @@ describe("the judge", () => {
 });
 
 describe("a measure", () => {
+  test("of a job without a run has the time from its dispatch to its result", async () => {
+    const { harness, a } = await opened();
+    const { id } = await harness.rollout(a, { subject: "unclassified", treatment: "fixed:1s" });
+    await harness.pass(1_000);
+    const ends: (() => void)[] = [];
+    await harness.worker("w", ["alone"], () => new Promise<void>((resolve) => void ends.push(resolve)));
+    const { jobId } = await harness.admit(a, { topic: "alone" });
+    await harness.pass(3_000);
+    for (const end of ends) end();
+    await harness.pass(1_000);
+    const { state, measures } = await harness.job(jobId);
+    expect(state).toBe("SUCCEEDED");
+    expect(measures?.[id]?.latenciesMs.count).toBe(1);
+    expect(measures?.[id]?.latenciesMs.values[0]).toBeGreaterThan(2_500);
+    expect(measures?.[id]?.latenciesMs.values[0]).toBeLessThan(3_500);
+  });
+
   test("counts lock waits, retries and latencies in the commit of the run, and nothing after the horizon", async () => {
     const { harness, a, b } = await opened();
     const { id } = await harness.rollout(a, { treatment: "fixed:1s" });

@@ -56,6 +56,18 @@ test("reads all starts of a tenant and period together", async () => {
   expect(read.map(({ measure }) => measure.admissionWaitsMs.count)).toEqual([2 * COUNT, COUNT]);
 });
 
+test("reads a unit when its horizon and the time to store it have passed, also without a measure", async () => {
+  const { harness, engine, run } = await opened();
+  const rollout = await harness.rollout(engine, { subject: "unclassified", treatment: "fixed:1s" });
+  const nowMs = engine.world.clock.now();
+  for (const [id, ageMs] of Object.entries({ old: 2_000, young: 1_999, younger: 0 })) {
+    const createdMs = nowMs - HORIZON_MS - ageMs;
+    const { measures: _, ...plain } = run;
+    write(harness, engine, put(RUNS, id, null, { ...plain, id, createdMs, arms: armsOf(rollout, createdMs) }));
+  }
+  expect(await readAll(harness, engine, rollout)).toMatchObject([{ id: "old", measure: NO_MEASURE }]);
+});
+
 async function opened(): Promise<{ harness: RolloutHarness; engine: Engine; run: Run; job: Job }> {
   const harness = new RolloutHarness();
   const engine = harness.engine("a");

@@ -214,9 +214,9 @@ test.each([
   const lock = { key: runLockKey(id), org: "default", ttlMs: 1_000, waitMs: 0, owner: "dead" };
   await harness.run(harness.engine("dead").world.locks.acquire(lock));
   harness.crash("dead");
-  const [, outcome] = await harness.run(
-    Promise.all([approve(engine, { org: "default", jobId: `${id}:ask@1`, by: "bob" }), request(engine, control(id))]),
-  );
+  const approved = approve(engine, { org: "default", jobId: `${id}:ask@1`, by: "bob" });
+  await harness.pass(100);
+  const [, outcome] = await harness.run(Promise.all([approved, request(engine, control(id))]));
   expect(outcome).toEqual(answer);
   expect(harness.runOf(id).state).toBe(answer.state);
 });

@@ -1,4 +1,4 @@
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { DEAD_LETTERS } from "../../../src/core/model/dead-letter.ts";
 import { RETRY_STATES } from "../../../src/core/model/parked-message.ts";
 import { RUNS, RUNS_GROUP, type Run } from "../../../src/core/model/run.ts";
@@ -73,7 +73,11 @@ describe("L42: redriving the dead letter of a step", () => {
     await harness.pass(10_000);
     expect(harness.runOf(id).state).toBe("FAILED");
     broken.clear();
+    const commits = vi.spyOn(engine, "commit");
     expect(await retry(harness, engine, `${id}:sub@1`)).toMatchObject({ kind: "revived" });
+    // A sub-workflow has no topic: its job is not announced to the dispatcher.
+    const redrive = commits.mock.calls.find(([{ puts }]) => puts?.some((one) => one.id === `${id}:sub@1`));
+    expect(redrive?.[0].sends).toEqual([]);
     await harness.pass(10_000);
     expect(harness.runOf(id)).toMatchObject({ state: "SUCCEEDED", output: { value: { sub: { a: "inner" } } } });
     expect([...harness.sim.net.store.rows(RUNS)]).toHaveLength(3);
@@ -245,6 +249,20 @@ describe("redriving the dead letter of a branch", () => {
     const rejoined = rejoin(compiled.plan, run, { stepId: "a" }, "bob", { nowMs: 5, deadlineMs: 1_000 });
     expect(rejoined).toMatchObject({ kind: "refused", why: expect.stringContaining("needs 2 of its branches") });
   });
+});
+
+test("a step that has not failed does not rejoin its run", () => {
+  const compiled = compileWorkflow({ id: "p", steps: { a: { topic: "t" }, b: { topic: "t" } } });
+  if (compiled.kind === "bad") throw new Error(compiled.problems.join());
+  const order = { ...defaultRunRequest("o", "p", null), runId: "r", version: 1, traceId: "r", parent: null };
+  const fresh = openRun(compiled.plan, order, { kind: "inline", value: null }, { nowMs: 0, deadlineMs: 1_000 });
+  const rejoined = (state: "SUCCEEDED" | "RUNNING" | "FAILED") => {
+    const run: Run = { ...fresh, steps: { a: { state, jobId: "j" }, b: { state: "RUNNING", jobId: "k" } } };
+    return rejoin(compiled.plan, run, { stepId: "a" }, "bob", { nowMs: 5, deadlineMs: 1_000 });
+  };
+  expect(rejoined("SUCCEEDED")).toEqual({ kind: "refused", why: "step `a` is SUCCEEDED" });
+  expect(rejoined("RUNNING")).toEqual({ kind: "refused", why: "step `a` is RUNNING" });
+  expect(rejoined("FAILED")).toMatchObject({ kind: "rejoined", isReopened: false });
 });
 
 test("a redrive is refused when the run would fail again at once because of another step", async () => {

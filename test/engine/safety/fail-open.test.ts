@@ -38,6 +38,17 @@ test("the reason has at most 500 characters, and the duration has limits", async
     expect(await request(one), JSON.stringify(one)).toMatchObject({ kind: "bad" });
 });
 
+test("two operators who close one lease at once: one closes it, the other finds it ended", async () => {
+  const harness = new Harness();
+  const [a, b] = [harness.engine("a"), harness.engine("b")];
+  const { id } = await open(harness, a);
+  const outcomes = await harness.run(Promise.all([closeFailOpen(a, id, "ann"), closeFailOpen(b, id, "bob")]));
+  expect(outcomes.map(({ kind }) => kind).toSorted()).toEqual(["closed", "ended"]);
+  const closed = (await auditedIn(harness, a, "*")).filter((line) => line.includes("closed"));
+  expect(closed).toHaveLength(1);
+  expect(await harness.run(closeFailOpen(a, "unknown", "ann"))).toEqual({ kind: "not_found" });
+});
+
 describe("under a fail-open lease", () => {
   test("L33: jobs run without a verdict and are labelled, counted, audited and listed for review", async () => {
     const harness = new Harness();

@@ -256,6 +256,16 @@ describe("following", () => {
     expect(await harness.run(adoptPolicy(engine))).toBe(false);
     expect(inForce(engine)).toBe(hashOf(DENY));
   });
+
+  test("keeps a newer policy that was adopted while an older one was loaded", async () => {
+    const harness = new Harness();
+    await publish(harness, enterWithKernel(harness, "one"), ALLOW);
+    const late = enterWithKernel(harness, "two");
+    const adopting = adoptPolicy(late);
+    late.kernel.update({ snapshot: snapshotOf(DENY), source: "newer", releaseId: "newer", revision: 9 });
+    expect(await harness.run(adopting)).toBe(false);
+    expect(inForce(late)).toBe(hashOf(DENY));
+  });
 });
 
 test("every decision under load uses one policy consistently", async () => {

@@ -189,8 +189,10 @@ function stepsAt(
     const at = typeof value === "string" ? path : [...path, index];
     if (!isStepId(id)) fields.problems.add(at, `must be a step id${got(id)}`);
     else if (ids.has(id)) fields.problems.add(at, `lists \`${id}\` twice`);
-    else links.push({ ...link, to: id, path: at });
-    if (isStepId(id)) ids.add(id);
+    else {
+      links.push({ ...link, to: id, path: at });
+      ids.add(id);
+    }
   }
   return [...ids];
 }
