@@ -40,7 +40,7 @@ export const LAYERS: Readonly<Record<string, readonly string[]>> = {
   engine: ["engine", "ports", "protocol", ...DECISIONS, "type config", "type core/settings"],
   worker: ["worker", "ports", "protocol", "core/model", "core/retry"],
   adapters: ["adapters", "worker", ...INNER],
-  worlds: ["worlds", "adapters", "worker", ...INNER],
+  worlds: ["worlds", "adapters", "worker", "client", ...INNER],
   sim: ["sim", "engine", "worker", ...INNER],
   gateway: ["gateway", "engine", ...INNER],
   testing: ["testing", "sim", "gateway", "engine", "worker", ...INNER],

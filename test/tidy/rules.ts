@@ -45,7 +45,7 @@ export function checkHiddenInputs(sources: readonly Source[]): Violation[] {
 export function checkFileLength(sources: readonly Source[]): Violation[] {
   return sources.flatMap(({ path, text }) => {
     const lines = text.trimEnd().split("\n").length;
-    if (lines <= FILE_LINES_MAX) return [];
+    if (lines <= FILE_LINES_MAX || text.startsWith("// Generated from ")) return [];
     return [{ path, line: FILE_LINES_MAX + 1, message: `${lines} lines, ${FILE_LINES_MAX} at most: split it by noun` }];
   });
 }
@@ -76,7 +76,7 @@ export function checkNames(paths: readonly string[]): Violation[] {
 /** Only the public API and the indexes of engine folders re-export. */
 export function checkBarrels(sources: readonly Source[]): Violation[] {
   return sources
-    .filter(({ path }) => path !== "src/index.ts" && !/^src\/engine\/[a-z]+\/index\.ts$/.test(path))
+    .filter(({ path }) => !ENTRY_POINTS.includes(path) && !/^src\/engine\/[a-z]+\/index\.ts$/.test(path))
     .flatMap(({ path, text, tree }) => {
       const statements = tree.body as Node[];
       const star = statements.find((statement) => statement.type === "ExportAllDeclaration");

@@ -115,6 +115,14 @@ describe("the Cordum kernel", () => {
     await untilDecided(safety);
   });
 
+  test("answers a probe without a check, and a probe says at once that it is stopped", async () => {
+    const server = await serve();
+    const safety = connect(server.address);
+    expect(await safety.probe?.()).toBeNull();
+    await server.stop();
+    expect(await safety.probe?.()).toContain("kernel unreachable");
+  });
+
   test("is found when it starts after the client", async () => {
     const { address, stop } = await startSafetyServer({ kernel: kernel(), log: quietLog, host: "127.0.0.1", port: 0 });
     await stop();
@@ -162,6 +170,7 @@ describe("a kernel that does not respond", () => {
       for (const socket of sockets) socket.destroy();
     });
     const safety = connect(`127.0.0.1:${port}`, 50);
+    expect(await safety.probe?.()).toBe("no response from the kernel within 50 ms");
     for (let at = 0; at < 4; at++) {
       expect(await safety.check(request("demo.echo"))).toEqual({
         kind: "unavailable",
@@ -178,6 +187,11 @@ describe("a kernel that does not respond", () => {
   test("is unavailable if it accepts the call and hangs", async () => {
     const { address } = await thirdParty({ Check: () => {} });
     expect(await connect(address, 50).check(request("demo.echo"))).toMatchObject({ kind: "unavailable" });
+  });
+
+  test("is up if it rejects a probe", async () => {
+    const { address } = await thirdParty({ Check: () => {} });
+    expect(await connect(address).probe?.()).toBeNull();
   });
 
   test.each([

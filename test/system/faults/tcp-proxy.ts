@@ -3,22 +3,27 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { SeededRandom } from "../../../src/sim/random.ts";
 import { freePort } from "../../servers/ports.ts";
 
-/** A TCP proxy on loopback whose connections can be cut: closed and refused, or silent as behind a dropped route. */
+/**
+ * A TCP proxy on loopback whose connections can be cut: closed and refused, or silent as behind a dropped route. With a delay,
+ * bytes arrive later by it in each direction, as over a longer route.
+ */
 export class TcpProxy {
   readonly #server: Server;
   readonly #targetPort: number;
+  readonly #delayMs: number;
   readonly #sockets = new Set<Socket>();
   #state: "up" | "refusing" | "silent" = "up";
   readonly port: number;
 
-  private constructor(port: number, targetPort: number) {
+  private constructor(port: number, targetPort: number, delayMs: number) {
     this.port = port;
     this.#targetPort = targetPort;
+    this.#delayMs = delayMs;
     this.#server = createServer((socket) => this.#accept(socket));
   }
 
-  static async to(targetPort: number): Promise<TcpProxy> {
-    const proxy = new TcpProxy(await freePort(), targetPort);
+  static async to(targetPort: number, { delayMs = 0 }: { readonly delayMs?: number } = {}): Promise<TcpProxy> {
+    const proxy = new TcpProxy(await freePort(), targetPort, delayMs);
     await new Promise<void>((resolve, reject) => {
       proxy.#server.once("error", reject).listen(proxy.port, "127.0.0.1", resolve);
     });
@@ -62,7 +67,9 @@ export class TcpProxy {
         this.#sockets.delete(from);
         to.destroy();
       });
-      from.pipe(to);
+      if (this.#delayMs === 0) from.pipe(to);
+      // Timers of one duration fire in the order of their start, so bytes stay in order.
+      else from.on("data", (bytes) => setTimeout(() => to.destroyed || to.write(bytes), this.#delayMs));
       if (this.#state === "silent") from.pause();
     }
   }

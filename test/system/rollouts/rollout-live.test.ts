@@ -26,7 +26,7 @@ afterAll(() => Promise.all(opened.map((system) => system.remove())));
 // Concurrent, because each test waits for horizons, the judge and restarts.
 for (const [name, start] of [
   ["embedded", startEmbedded],
-  ["NATS and Redis with 3 control processes", startCluster],
+  ["NATS and Redis with 3 control processes", () => startCluster()],
 ] as const) {
   test.concurrent(`promotes a proved rollout and rolls back a breach on ${name}`, () => check(start), 600_000);
 }

@@ -8,6 +8,7 @@ import { freePort } from "../../servers/ports.ts";
 import { startNats, startRedis } from "../../servers/start.ts";
 import { Api } from "../api.ts";
 import type { Backend } from "../backends.ts";
+import { TcpProxy } from "../faults/tcp-proxy.ts";
 import { Program } from "../program.ts";
 
 export interface RolloutSystem {
@@ -75,16 +76,33 @@ export async function startEmbedded(): Promise<RolloutSystem> {
   };
 }
 
+export interface ClusterSystem extends RolloutSystem {
+  /** Stops the control processes with SIGTERM: they write what they have recorded. The gateway stays. */
+  stopControls(): Promise<readonly number[]>;
+}
+
+export interface ClusterOptions {
+  /** They replace those of the environment above. */
+  readonly settings?: Readonly<Record<string, string>>;
+  /** By how much each direction of the connections to Redis is slower. */
+  readonly redisDelayMs?: number;
+}
+
 /** One gateway and three control processes. */
-export async function startCluster(): Promise<RolloutSystem> {
+export async function startCluster({ settings = {}, redisDelayMs = 0 }: ClusterOptions = {}): Promise<ClusterSystem> {
   const [program, nats, redis] = await Promise.all([
     Program.build(),
     startNats(),
     startRedis({ appendonly: true, appendfsync: "everysec" }),
   ]);
+  const proxy = await TcpProxy.to(redis.port, { delayMs: redisDelayMs });
+  const redisUrl = redisDelayMs === 0 ? redis.url : `redis://127.0.0.1:${proxy.port}`;
   const port = String(await freePort());
   const up = (role: string, at: string) =>
-    program.up(["--nats", nats.url, "--redis", redis.url, "--role", role, "--port", at], ENVIRONMENT);
+    program.up(["--nats", nats.url, "--redis", redisUrl, "--role", role, "--port", at], {
+      ...ENVIRONMENT,
+      ...settings,
+    });
   const processes = new Processes(() => [
     up("gateway", port),
     up("control", "0"),
@@ -105,9 +123,10 @@ export async function startCluster(): Promise<RolloutSystem> {
     get isUp() {
       return processes.isUp;
     },
+    stopControls: () => processes.end("SIGTERM", 1),
     async remove() {
       await program.remove();
-      await Promise.all([nats.stop(), redis.stop()]);
+      await Promise.all([nats.stop(), redis.stop(), proxy.close()]);
     },
   };
 }
@@ -132,18 +151,20 @@ class Processes {
 
   operations(): Pick<RolloutSystem, "kill" | "restart" | "stop"> {
     return {
-      kill: async () => void (await this.#end("SIGKILL")),
+      kill: async () => void (await this.end("SIGKILL")),
       restart: async () => void (await this.start()),
-      stop: () => this.#end("SIGTERM"),
+      stop: () => this.end("SIGTERM"),
     };
   }
 
-  async #end(signal: NodeJS.Signals): Promise<readonly number[]> {
+  /** Ends the processes from this index on. */
+  async end(signal: NodeJS.Signals, from = 0): Promise<readonly number[]> {
     this.isUp = new Promise((resolve) => {
       this.#up = resolve;
     });
-    for (const { child } of this.#running) child.kill(signal);
-    const ran = await Promise.all(this.#running.map(({ ended }) => ended));
+    const ending = this.#running.slice(from);
+    for (const { child } of ending) child.kill(signal);
+    const ran = await Promise.all(ending.map(({ ended }) => ended));
     return ran.map(({ exitCode }) => exitCode);
   }
 }
