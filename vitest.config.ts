@@ -23,6 +23,8 @@ const LEFT_OUT = (process.env.CORDUM_LEAVE_OUT ?? "").split(",").filter((file) =
 /** `npm run mutate` allows more: a slow test is not a failed one. */
 const PURE_MS_MAX = Number(process.env.CORDUM_TEST_MS_MAX ?? 60_000);
 
+const SETUP = ["test/property-seed.ts"];
+
 /** The longest: begun last, one of them would keep one core busy alone at the end. */
 const BEGUN_FIRST = ["sim/mutants", "sim/seeds", "cli/up/up", "cli/up/roles"].map((name) => `/test/${name}.test.ts`);
 
@@ -41,6 +43,7 @@ export default defineConfig({
       {
         test: {
           name: "pure",
+          setupFiles: SETUP,
           include: ["test/**/*.test.ts"],
           exclude: [...configDefaults.exclude, ...NEEDS_SERVERS, ...LEFT_OUT],
           pool: "threads",
@@ -54,6 +57,7 @@ export default defineConfig({
       {
         test: {
           name: "servers",
+          setupFiles: SETUP,
           include: NEEDS_SERVERS,
           exclude: [...configDefaults.exclude, ...CAMPAIGNS],
           pool: "forks",
@@ -66,6 +70,7 @@ export default defineConfig({
       {
         test: {
           name: "campaigns",
+          setupFiles: SETUP,
           include: CAMPAIGNS,
           pool: "forks",
           maxWorkers: 2,
