@@ -1868,6 +1868,24 @@ export interface RunStep {
   readonly children?: StepChildren | undefined;
 }
 
+export interface Session {
+  readonly authenticated: boolean;
+  /** False while no API key exists: the start-up token signs in. */
+  readonly needs_key: boolean;
+  readonly key_id: string | null;
+  readonly key_name: string | null;
+  readonly role: string | null;
+  readonly tenant: string | null;
+  readonly person: string | null;
+  /** The accesses of the role: `read`, `submit`, `operate`, `work`, `admin`, `system` (`x-access`). */
+  readonly permissions: ReadonlyArray<string>;
+  readonly ends_at: string | null;
+}
+
+export interface SignInRequest {
+  readonly api_key: string;
+}
+
 export interface StartRequest {
   /** Any JSON value. Input of the run. Defaults to `{}`. */
   readonly input?: unknown | undefined;
@@ -2678,6 +2696,27 @@ export interface Operations {
     readonly query: NoFields;
     readonly body: undefined;
     readonly response: DeadLetterRetried;
+  };
+  /** Get the caller and its permissions; `authenticated` is false without a valid key or session */
+  readonly "GET /session": {
+    readonly path: NoFields;
+    readonly query: NoFields;
+    readonly body: undefined;
+    readonly response: Session;
+  };
+  /** Sign a browser in: exchange an API key for a session cookie (`HttpOnly`, `SameSite=Strict`) */
+  readonly "POST /session": {
+    readonly path: NoFields;
+    readonly query: NoFields;
+    readonly body: SignInRequest;
+    readonly response: Session;
+  };
+  /** Sign out: end the session of the cookie, in every process within a second */
+  readonly "DELETE /session": {
+    readonly path: NoFields;
+    readonly query: NoFields;
+    readonly body: undefined;
+    readonly response: Session;
   };
   /** List API keys without their secrets; of all tenants for a key of tenant `*` */
   readonly "GET /keys": {

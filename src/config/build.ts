@@ -27,6 +27,7 @@ export interface ProcessSettings {
     readonly keepAliveMs: number;
     readonly responseMs: number;
   };
+  readonly session: { readonly idleMs: number; readonly maxMs: number };
   readonly shutdownGraceMs: number;
   readonly natsUrl: string | null;
   readonly redisUrl: string | null;
@@ -70,6 +71,7 @@ export function processSettings(values: Values): ProcessSettings {
       keepAliveMs: whole(values, "http.keep_alive_timeout_ms"),
       responseMs: whole(values, "http.response_timeout_ms"),
     },
+    session: { idleMs: whole(values, "http.session_idle_ms"), maxMs: whole(values, "http.session_max_ms") },
     shutdownGraceMs: whole(values, "http.shutdown_grace_ms"),
     natsUrl: textOrNull(values, "nats.url"),
     redisUrl: textOrNull(values, "redis.url"),

@@ -80,6 +80,18 @@ export const PROCESS_SETTINGS = [
     help: "Time in which a client must read a response, and after which a stream whose client reads nothing is closed.",
   },
   {
+    name: "http.session_idle_ms",
+    type: ms(MINUTE_MS, 30 * 24 * HOUR_MS),
+    default: HOUR_MS,
+    help: "How long a browser session lasts without a request.",
+  },
+  {
+    name: "http.session_max_ms",
+    type: ms(MINUTE_MS, 30 * 24 * HOUR_MS),
+    default: 12 * HOUR_MS,
+    help: "How long a browser session lasts at most.",
+  },
+  {
     name: "http.shutdown_grace_ms",
     type: ms(0, 600_000),
     default: 1_000,

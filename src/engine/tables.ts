@@ -1,7 +1,7 @@
 import { CONTENTION } from "../core/contention/acquisition.ts";
 import { RESERVATIONS } from "../core/jobs/idempotency.ts";
 import { NOTIFICATIONS } from "../core/jobs/notification.ts";
-import { API_KEYS, ROOT_REVOCATIONS } from "../core/model/api-key.ts";
+import { API_KEYS, ROOT_REVOCATIONS, SESSIONS } from "../core/model/api-key.ts";
 import { AUDIT_HEADS, AUDIT_PAGES, AUDIT_PENDING } from "../core/model/audit.ts";
 import { BREAKERS } from "../core/model/breaker.ts";
 import { DEAD_LETTERS } from "../core/model/dead-letter.ts";
@@ -41,6 +41,7 @@ export const TABLES: readonly Table<never>[] = [
   ROOT_REVOCATIONS,
   RUN_RESERVATIONS,
   RUNS,
+  SESSIONS,
   TIMELINE,
   WORKFLOW_HEADS,
   WORKFLOW_VERSIONS,

@@ -75,13 +75,13 @@ export class RequestPipeline {
     for (const controller of this.#longLived) controller.abort();
   }
 
-  async #admit(route: Route, { headers, ip }: FastifyRequest): Promise<Caller> {
+  async #admit(route: Route, { headers, ip, method }: FastifyRequest): Promise<Caller> {
     const { isClosing, auth, engine } = this.#gateway;
     if (isClosing() && !route.isHealth) {
       throw new Problem("shutting_down", "send the request again; another process or the restarted one will serve it");
     }
     if (route.access === "open") return { principal: ANONYMOUS, org: ANONYMOUS.org };
-    const principal = await auth.authenticate({ headers, ip });
+    const principal = await auth.authenticate({ headers, ip, method });
     if (!isAllowed(principal, route)) throw auth.auditRefusal(forbidden(principal, route), principal);
     const org = this.#tenantOf(principal, headers);
     const exceeded = this.#takeToken(principal);
@@ -115,7 +115,7 @@ export class RequestPipeline {
     }
   }
 
-  #openLongLived({ caller, headers, ip }: FastifyRequest, reply: FastifyReply, route: Route): AbortController {
+  #openLongLived({ caller, headers, ip, method }: FastifyRequest, reply: FastifyReply, route: Route): AbortController {
     const { id, org } = caller?.principal ?? ANONYMOUS;
     // Keys of `*` belong to operators, who have no tenant limit.
     const limit = org === EVERY_ORG ? null : quotaOf(this.#gateway.engine.settings.current, org, "streamsMax");
@@ -137,7 +137,7 @@ export class RequestPipeline {
       this.#longLived.delete(controller);
       controller.abort();
     });
-    if (caller !== null && caller.principal !== ANONYMOUS) this.#recheckKey(controller, { headers, ip });
+    if (caller !== null && caller.principal !== ANONYMOUS) this.#recheckKey(controller, { headers, ip, method });
     return controller;
   }
 
@@ -145,7 +145,7 @@ export class RequestPipeline {
     const { engine, auth } = this.#gateway;
     let stop = () => {};
     const check = async () => {
-      const refusal = await auth.authenticate(caller).then(() => null, refusalIn);
+      const refusal = await auth.check(caller).then(() => null, refusalIn);
       if (controller.signal.aborted) return;
       if (refusal) controller.abort(refusal);
       else stop = engine.world.clock.after(KEY_CHECK_MS, check);
@@ -181,6 +181,7 @@ function readRequest(request: FastifyRequest, signal: AbortSignal): GatewayReque
     params: request.params as GatewayRequest["params"],
     query: request.query as GatewayRequest["query"],
     headers: request.headers,
+    ip: request.ip,
     body: request.body,
     id: request.id,
     signal,

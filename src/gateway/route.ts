@@ -11,6 +11,7 @@ import type { DutyStatus } from "../engine/maintenance/index.ts";
 import type { LoadGauges } from "../engine/observe/index.ts";
 import type { KeyAuthenticator } from "./auth/access.ts";
 import type { Approvers } from "./auth/approvers.ts";
+import type { Sessions } from "./auth/sessions.ts";
 import type { DecisionWaiter } from "./routes/submit.ts";
 
 export interface Route {
@@ -69,6 +70,7 @@ export interface Gateway {
   readonly info: ServerInfo;
   readonly startedMs: number;
   readonly auth: KeyAuthenticator;
+  readonly sessions: Sessions;
   readonly approvers: Approvers;
   readonly decisions: DecisionWaiter;
   /** Signs audit checkpoints; null without a key. */
@@ -138,6 +140,8 @@ export interface GatewayRequest {
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
   /** Parsed JSON; undefined without a body. */
   readonly body: unknown;
+  /** The remote address. */
+  readonly ip: string;
   /** The `x-request-id` of the response and of log lines. */
   readonly id: string;
   /** Aborted when the client disconnects or the process shuts down. */

@@ -17,6 +17,7 @@ import { LoadGauges } from "../engine/observe/index.ts";
 import type { Random } from "../ports/random.ts";
 import { KeyAuthenticator } from "./auth/access.ts";
 import { Approvers } from "./auth/approvers.ts";
+import { type SessionLimits, Sessions } from "./auth/sessions.ts";
 import { documentRoute } from "./openapi.ts";
 import { PROBLEM_CONTENT_TYPE, Problem, problemResponse, toProblem } from "./problem.ts";
 import { RequestPipeline } from "./request-pipeline.ts";
@@ -24,6 +25,7 @@ import type { Gateway, Route } from "./route.ts";
 import { APPROVAL_ROUTES } from "./routes/approvals.ts";
 import { AUDIT_ROUTES } from "./routes/audit.ts";
 import { CONTENTION_ROUTES } from "./routes/contention.ts";
+import { SESSION_ROUTES } from "./routes/dashboard/session.ts";
 import { DEAD_LETTER_ROUTES } from "./routes/dead-letters.ts";
 import { FAIL_OPEN_ROUTES } from "./routes/fail-open.ts";
 import { HEALTH_ROUTES } from "./routes/health.ts";
@@ -55,6 +57,7 @@ export const ROUTES: readonly Route[] = [
   ...TRACE_ROUTES,
   ...APPROVAL_ROUTES,
   ...DEAD_LETTER_ROUTES,
+  ...SESSION_ROUTES,
   ...KEY_ROUTES,
   ...AUDIT_ROUTES,
   ...MEMORY_ROUTES,
@@ -85,11 +88,21 @@ export interface GatewayLimits {
   /** Per caller. */
   readonly ratePerS: number;
   readonly connections: ConnectionLimits;
+  readonly session: SessionLimits;
   /** How long `stop` serves requests before it closes connections. */
   readonly shutdownGraceMs: number;
 }
 
-type OwnParts = "isDraining" | "isClosing" | "startedMs" | "auth" | "approvers" | "decisions" | "signer" | "loadGauges";
+type OwnParts =
+  | "isDraining"
+  | "isClosing"
+  | "startedMs"
+  | "auth"
+  | "sessions"
+  | "approvers"
+  | "decisions"
+  | "signer"
+  | "loadGauges";
 export type GatewayParts = Omit<Gateway, OwnParts> &
   Partial<Pick<Gateway, "signer">> & {
     /** Accepted while no API key exists; null: nothing is. */
@@ -104,13 +117,15 @@ export function openGateway(
   let draining = false;
   let closing = false;
   const { engine, info } = parts;
-  const auth = new KeyAuthenticator(engine, parts.startupToken);
+  const sessions = new Sessions(engine, limits.session);
+  const auth = new KeyAuthenticator(engine, parts.startupToken, sessions);
   const decisions = new DecisionWaiter(engine);
   const startedMs = engine.world.clock.now();
   const gateway: Gateway = {
     signer: null,
     ...parts,
     auth,
+    sessions,
     approvers: new Approvers(engine),
     loadGauges: new LoadGauges(),
     decisions,

@@ -4,6 +4,7 @@ import type { Engine } from "../engine/engine.ts";
 import { LoadGauges } from "../engine/observe/index.ts";
 import { KeyAuthenticator } from "../gateway/auth/access.ts";
 import { Approvers } from "../gateway/auth/approvers.ts";
+import { Sessions } from "../gateway/auth/sessions.ts";
 import { type Problem, toProblem } from "../gateway/problem.ts";
 import type { Gateway, GatewayRequest, GatewayResponse, Principal, Route } from "../gateway/route.ts";
 import { APPROVAL_ROUTES } from "../gateway/routes/approvals.ts";
@@ -86,7 +87,7 @@ export class Requests {
     const signal = new AbortController().signal;
     const principal = principalOf(as);
     const received: GatewayRequest = {
-      ...{ org: as.tenant ?? DEFAULT_TENANT, principal, params, query, headers, id: "test", signal },
+      ...{ org: as.tenant ?? DEFAULT_TENANT, principal, params, query, headers, ip: LOOPBACK, id: "test", signal },
       body: body === undefined ? undefined : jsonOf(body),
     };
     const onTimeout = () => new PlaneError("limit_reached", `no response to \`${name}\` within a virtual hour`);
@@ -126,6 +127,7 @@ export class Requests {
 }
 
 function gatewayOn(engine: Engine): Gateway {
+  const sessions = new Sessions(engine, { idleMs: 3_600_000, maxMs: 43_200_000 });
   const durability = { profile: "memory", meaning: "nothing outlives the test" };
   return {
     engine,
@@ -133,7 +135,8 @@ function gatewayOn(engine: Engine): Gateway {
     metrics: { contentType: "text/plain", text: async () => "", figures: () => ({}) },
     info: { version: "test", profile: "default", mode: "embedded", durability, warnings: [] },
     startedMs: engine.world.clock.now(),
-    auth: new KeyAuthenticator(engine, null),
+    auth: new KeyAuthenticator(engine, null, sessions),
+    sessions,
     approvers: new Approvers(engine),
     loadGauges: new LoadGauges(),
     decisions: new DecisionWaiter(engine),
@@ -142,6 +145,8 @@ function gatewayOn(engine: Engine): Gateway {
     isClosing: () => false,
   };
 }
+
+const LOOPBACK = "127.0.0.1";
 
 function principalOf({ by = DEFAULT_CALLER, tenant = DEFAULT_TENANT, role = "admin", person }: RequestAs): Principal {
   const org = by === OPERATOR ? EVERY_ORG : tenant;

@@ -157,6 +157,7 @@ export const TEST_LIMITS: GatewayLimits = {
     keepAliveMs: 72_000,
     responseMs: 60_000,
   },
+  session: { idleMs: 3_600_000, maxMs: 43_200_000 },
   shutdownGraceMs: 0,
 };
 

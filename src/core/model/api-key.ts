@@ -107,3 +107,40 @@ export function isEqual(a: string, b: string): boolean {
 
 const SECRET_LENGTH = 43;
 const LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+/**
+ * A browser session: an API key, exchanged for a random token.
+ *
+ * 1. The id is the hash of the token; the token is not stored.
+ * 2. The session has the permissions of its key at the time of each request, and ends with it.
+ */
+export interface Session {
+  readonly id: string;
+  /** The tenant of the key. */
+  readonly org: string;
+  readonly keyId: string;
+  /** Hash of the start-up token, for a session without a key: a later token does not inherit it. */
+  readonly startupHash: string | null;
+  readonly createdMs: number;
+  /** The session ends then, also if it is in use. */
+  readonly endsMs: number;
+  /** The session ends then, unless a request extends it. */
+  readonly idleEndsMs: number;
+}
+
+export const SESSIONS: Table<Session> = {
+  name: "session",
+  placement: (session): Placement => ({
+    lists: [{ name: sessionsOf(session.keyId), score: session.createdMs }],
+    queue: null,
+    counters: [],
+    dueMs: sessionEnd(session),
+  }),
+};
+
+export const sessionsOf = (keyId: string): string => `sessions/${keyId}`;
+
+export const sessionEnd = ({ endsMs, idleEndsMs }: Session): number => Math.min(endsMs, idleEndsMs);
+
+/** The oldest session of a key ends when another one is opened. */
+export const SESSIONS_PER_KEY_MAX = 20;

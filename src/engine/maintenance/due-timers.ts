@@ -3,6 +3,7 @@ import { expireApproval } from "../../core/jobs/approval.ts";
 import { expireJob, resumeJob } from "../../core/jobs/attempt.ts";
 import { RESERVATIONS } from "../../core/jobs/idempotency.ts";
 import { NOTIFICATIONS } from "../../core/jobs/notification.ts";
+import { SESSIONS } from "../../core/model/api-key.ts";
 import { DEAD_LETTERS } from "../../core/model/dead-letter.ts";
 import { FAIL_OPENS } from "../../core/model/fail-open.ts";
 import { isFinal, JOBS, type Job } from "../../core/model/job.ts";
@@ -77,7 +78,7 @@ function handler<T>(
 const expiring = <T>(table: Table<T>) => handler(table, (engine, found) => forget(engine, table, found));
 
 const EXPIRING: ReadonlySet<string> = new Set(
-  [RETRY_STATES, RESERVATIONS, RUN_RESERVATIONS, DEAD_LETTERS, CONTENTION].map(({ name }) => name),
+  [RETRY_STATES, RESERVATIONS, RUN_RESERVATIONS, DEAD_LETTERS, CONTENTION, SESSIONS].map(({ name }) => name),
 );
 
 const TIMER_HANDLERS: ReadonlyMap<string, TimerHandler> = new Map([
@@ -89,6 +90,7 @@ const TIMER_HANDLERS: ReadonlyMap<string, TimerHandler> = new Map([
   expiring(RUN_RESERVATIONS),
   expiring(DEAD_LETTERS),
   expiring(CONTENTION),
+  expiring(SESSIONS),
   handler(FAIL_OPENS, onFailOpenDue),
   handler(WORKFLOW_HEADS, onWorkflowDue),
   handler(NOTIFICATIONS, onNotificationDue),

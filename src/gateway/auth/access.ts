@@ -8,9 +8,11 @@
  *    can use it. Once a key exists the token is void, and every caller needs a key.
  * 3. Key look-ups are cached for at most one second and in bounded number: a revoked key stops working within a second
  *    in every process.
- * 4. A caller acts for the tenant of its key; only keys of tenant `*` can name another.
+ * 4. A browser session has the principal of its key. A request with a key does not use the session of its cookie.
+ * 5. A caller acts for the tenant of its key; only keys of tenant `*` can name another.
  */
 
+import type { Session } from "../../core/model/api-key.ts";
 import {
   API_KEYS,
   type ApiKey,
@@ -33,6 +35,8 @@ import type { Versioned } from "../../ports/store.ts";
 import { Problem } from "../problem.ts";
 import type { Access, GatewayRequest, Principal, Route } from "../route.ts";
 import { TokenBuckets } from "./limits.ts";
+import { guardOrigin } from "./same-origin.ts";
+import { type Sessions, sessionTokenIn } from "./sessions.ts";
 
 export const ROLE_ACCESS: Readonly<Record<Role, readonly Access[]>> = {
   admin: ["open", "read", "submit", "operate", "work", "admin"],
@@ -112,6 +116,7 @@ export interface CallerInfo {
   readonly headers: GatewayRequest["headers"];
   /** The remote address of the connection. */
   readonly ip: string;
+  readonly method: string;
 }
 
 export class KeyAuthenticator {
@@ -123,9 +128,11 @@ export class KeyAuthenticator {
   #hasKeysCheck: { readonly atMs: number; readonly result: Promise<boolean> } | null = null;
 
   readonly #startupToken: string | null;
+  readonly #sessions: Sessions;
 
-  constructor(engine: Engine, startupToken: string | null) {
+  constructor(engine: Engine, startupToken: string | null, sessions: Sessions) {
     this.#engine = engine;
+    this.#sessions = sessions;
     this.#startupToken = startupToken;
     this.#auditor = new KeyAuditor(engine);
   }
@@ -154,12 +161,48 @@ export class KeyAuthenticator {
     this.#hasKeysCheck = null;
   }
 
+  /** The principal of a request. Extends the session that it uses. */
   async authenticate(caller: CallerInfo): Promise<Principal> {
+    return (await this.#authenticate(caller, true)).principal;
+  }
+
+  /** As `authenticate`, with the end of the session that the request uses. Extends no session. */
+  async check(caller: CallerInfo): Promise<{ readonly principal: Principal; readonly session: Session | null }> {
+    return this.#authenticate(caller, false);
+  }
+
+  async #authenticate(caller: CallerInfo, isUse: boolean) {
     const text = keyIn(caller.headers);
+    const token = text === undefined ? sessionTokenIn(caller.headers) : undefined;
+    if (token === undefined) return { principal: await this.#authenticateKey(text, caller), session: null };
+    guardOrigin(caller);
+    const session = await this.#sessions.find(token);
+    if (session === null) throw this.#invalidCredentials(caller, new Problem("session_ended", SIGN_IN));
+    const principal = await this.#principalOf(session, caller);
+    if (isUse) await this.#sessions.extend(session);
+    return { principal, session };
+  }
+
+  async #principalOf({ keyId, startupHash }: Session, caller: CallerInfo): Promise<Principal> {
+    if (startupHash !== null) {
+      const token = (await this.anyKeyExists()) ? null : this.#startupToken;
+      if (token === null || !isEqual(hashOf(token), startupHash)) throw new Problem("session_ended", SIGN_IN);
+      return this.#localPrincipal(caller);
+    }
+    const key = await this.#find(keyId);
+    if (key === null) throw new Problem("session_ended", SIGN_IN);
+    return this.#usablePrincipal(key);
+  }
+
+  async #authenticateKey(text: string | undefined, caller: CallerInfo): Promise<Principal> {
     const parts = text === undefined ? null : readKeyText(text);
     if (text === undefined || parts?.id === STARTUP_ID) return this.#authenticateLocal(text, caller);
     const key = parts === null ? null : await this.#find(parts.id);
     if (parts === null || key === null || !isSecretOf(key, parts.secret)) throw this.#invalidKey(caller);
+    return this.#usablePrincipal(key);
+  }
+
+  #usablePrincipal(key: ApiKey): Principal {
     const principal: Principal = { id: key.id, org: key.org, role: key.role, caller: callerOf(key) };
     const state = keyState(key, this.#engine.world.clock.now());
     if (state !== "good") {
@@ -170,10 +213,12 @@ export class KeyAuthenticator {
   }
 
   /** Only failures are charged, after the look-up: callers with a valid key at the same address are not affected. */
-  #invalidKey({ ip }: CallerInfo): Problem {
-    if (this.#failures.take(ip, this.#engine.world.clock.now(), FAILURE_RATE)) {
-      return this.auditRefusal(new Problem("key_invalid", INVALID_KEY));
-    }
+  #invalidKey(caller: CallerInfo): Problem {
+    return this.#invalidCredentials(caller, new Problem("key_invalid", INVALID_KEY));
+  }
+
+  #invalidCredentials({ ip }: CallerInfo, problem: Problem): Problem {
+    if (this.#failures.take(ip, this.#engine.world.clock.now(), FAILURE_RATE)) return this.auditRefusal(problem);
     const detail = "too many invalid API keys from this address; wait, then send a valid key";
     return new Problem("too_many_requests", detail, { current: FAILURE_RATE.burst, limit: FAILURE_RATE.burst });
   }
@@ -191,6 +236,10 @@ export class KeyAuthenticator {
       throw this.auditRefusal(new Problem("key_missing", token === null ? MISSING_KEY : MISSING_TOKEN));
     }
     if (!isEqual(hashOf(text), hashOf(token))) throw this.#invalidKey(caller);
+    return this.#localPrincipal(caller);
+  }
+
+  #localPrincipal(caller: CallerInfo): Principal {
     // A request forwarded by a local proxy has a loopback address but an unknown origin.
     const isForwarded = FORWARDED.some((name) => caller.headers[name] !== undefined);
     if (!isLoopback(caller.ip) || isForwarded) {
@@ -293,6 +342,7 @@ const MISSING_TOKEN =
   "the command line reads it from `.cordum` or `CORDUM_DATA_DIR`";
 const INVALID_KEY =
   "expected `cordum_<id>_<secret>` as shown when the key was created; `cordum key list` lists the key ids";
+const SIGN_IN = "sign in again with an API key";
 const FORWARDED = ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via"];
 const CACHE_MS = 1_000;
 const CACHED_MAX = 1_000;
