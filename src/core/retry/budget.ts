@@ -4,7 +4,7 @@
  * 1. Each class is counted separately: minutes of `lock_busy` do not change the count of undecodable deliveries.
  * 2. Every budget ends, also `until_deadline` on records without a deadline (`DEADLINE_MS_DEFAULT`).
  * 3. Usage is stored on the record that the message is about. The broker's delivery count is not used.
- * 4. The duration budget of a message counts only while it is retried. Downtime of the control plane, and a jump of the
+ * 4. The time budget of a message counts only while it is retried. Downtime of the control plane, and a jump of the
  *    cluster's time after it, do not exhaust the budget.
  */
 
@@ -81,7 +81,8 @@ export const OVERDUE_MS_MAX = 60_000;
  * - `count` 3: exhausted after three failed tries.
  * - `duration` 10 min: exhausted 10 minutes after the first failure, without idle time. A try planned before that still
  *   runs, so the last one may be late by its own delay.
- * - `until_deadline`: exhausted at the deadline. `deadlineMs` is null for records without one.
+ * - `until_deadline`: exhausted at the deadline. `deadlineMs` is null for records without one: 24 hours after the first
+ *   failure, without idle time.
  */
 export function isBudgetExhausted(
   budget: Budget,
@@ -89,14 +90,14 @@ export function isBudgetExhausted(
   nowMs: number,
   deadlineMs: number | null,
 ): boolean {
-  const sinceMs = usage?.sinceMs ?? nowMs;
+  const elapsedMs = nowMs - (usage?.sinceMs ?? nowMs) - (usage?.idleMs ?? 0);
   switch (budget.kind) {
     case "count":
       return (usage?.count ?? 0) >= budget.max;
     case "duration":
-      return nowMs - sinceMs - (usage?.idleMs ?? 0) >= budget.ms;
+      return elapsedMs >= budget.ms;
     case "until_deadline":
-      return nowMs >= (deadlineMs ?? sinceMs + DEADLINE_MS_DEFAULT);
+      return deadlineMs === null ? elapsedMs >= DEADLINE_MS_DEFAULT : nowMs >= deadlineMs;
     default:
       return budget satisfies never;
   }

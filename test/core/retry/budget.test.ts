@@ -81,8 +81,10 @@ describe("isSpent", () => {
     expect(isBudgetExhausted(budget, spent, 0, null)).toBe(false);
   });
 
-  test("duration: an overdue delivery counts as a minute, whatever the time shows", () => {
-    const budget: Budget = { kind: "duration", ms: 600_000 };
+  test.each<{ budget: Budget; budgetMs: number }>([
+    { budget: { kind: "duration", ms: 600_000 }, budgetMs: 600_000 },
+    { budget: { kind: "until_deadline" }, budgetMs: DEADLINE_MS_DEFAULT },
+  ])("$budget.kind: an overdue delivery counts as a minute, whatever the time shows", ({ budget, budgetMs }) => {
     for (const jumpMs of [600_000, 25 * 3_600_000]) {
       let [nowMs, failures] = [0, 0];
       let state: RetryState = {};
@@ -92,7 +94,7 @@ describe("isSpent", () => {
         return isBudgetExhausted(budget, state.lock_busy, nowMs, null);
       };
       while (!fail()) nowMs += jumpMs;
-      expect(failures).toBe(1 + budget.ms / OVERDUE_MS_MAX);
+      expect(failures).toBe(1 + budgetMs / OVERDUE_MS_MAX);
     }
   });
 

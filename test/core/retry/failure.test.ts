@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { type RetryState, recordFailure } from "../../../src/core/retry/budget.ts";
+import { OVERDUE_MS_MAX, type RetryState, recordFailure } from "../../../src/core/retry/budget.ts";
 import { actionFor, type BusAction, isDeliveryCapNear } from "../../../src/core/retry/bus-action.ts";
 import { classifyFailure, delayFor, type FailureContext } from "../../../src/core/retry/failure.ts";
 import { permanent, retryAfter } from "../../../src/core/retry/intent.ts";
@@ -100,8 +100,8 @@ describe("classifyFailure", () => {
         const error = retryAfter("x", delayMs, retryClass);
         let retryState: RetryState = {};
         let last: BusAction = { kind: "nak" };
-        // Two days, an hour at a time: more failures than any count, later than any deadline.
-        for (let nowMs = 0; nowMs <= 48 * 3_600_000; nowMs += 3_600_000) {
+        // Two days, without idle time: more failures than any count, later than any deadline.
+        for (let nowMs = 0; nowMs <= 48 * 3_600_000; nowMs += delayMs + OVERDUE_MS_MAX) {
           const failure = classifyFailure(error, at({ settings, retryState, nowMs, deadlineMs }));
           retryState = failure.retryState;
           last = actionFor(failure.outcome, limits);
