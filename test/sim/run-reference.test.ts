@@ -1,6 +1,8 @@
 import { describe, expect, test } from "vitest";
-import { type Fan, RUNS, type Run } from "../../src/core/model/run.ts";
-import { CREATED_MAX } from "../../src/engine/runs/index.ts";
+import { type Fan, RUNS, type Run, stepJobId } from "../../src/core/model/run.ts";
+import { cancelOwnJob } from "../../src/engine/dispatch/index.ts";
+import type { Engine } from "../../src/engine/engine.ts";
+import { CREATED_MAX, pauseRun } from "../../src/engine/runs/index.ts";
 import type { Change } from "../../src/ports/store.ts";
 import { Violations } from "../../src/sim/checks/violations.ts";
 import { RunReferenceChecker } from "../../src/sim/reference/reference-checker.ts";
@@ -9,8 +11,15 @@ import type { SimStep, SimWorkflow } from "../../src/sim/workload/run-plan.ts";
 import { documentOf } from "../../src/sim/workload/workflow-document.ts";
 import { RunHarness } from "../engine/run-harness.ts";
 
-/** Runs the engine with the reference model beside it. `seenAs`: what the checker sees instead of each commit. */
-async function runBeside(steps: readonly SimStep[], seenAs = (change: Change): Change => change) {
+/**
+ * Runs the engine with the reference model beside it. `seenAs`: what the checker sees instead of each commit; `act`: what
+ * a client requests after a second.
+ */
+async function runBeside(
+  steps: readonly SimStep[],
+  seenAs = (change: Change): Change => change,
+  act?: (harness: RunHarness, engine: Engine, runId: string) => Promise<void>,
+) {
   const workflow: SimWorkflow = { id: "flow", timeoutSec: 5, steps };
   const harness = new RunHarness();
   const { store, timeline } = harness.sim.net;
@@ -20,10 +29,13 @@ async function runBeside(steps: readonly SimStep[], seenAs = (change: Change): C
   const { engine } = await harness.control("c1");
   await harness.apply(engine, documentOf(workflow));
   const id = await harness.started(engine, "flow", { input: { number: 1, text: "" } });
+  await harness.pass(1_000);
+  await act?.(harness, engine, id);
   await harness.pass(10_000);
   return { run: harness.runOf(id), states: harness.states(id), found: violations.found.map(({ hint }) => hint) };
 }
 
+const REQUEST = { org: "default", by: "test", why: "not any more" };
 const WORK = { kind: "worker", act: "job", topic: "work" } as const;
 const DELAY = { kind: "delay", act: "job", delayMs: 60_000 } as const;
 const LIST = { count: 3, parallelMax: 2, isFailFast: true, failuresMax: 0 };
@@ -67,6 +79,30 @@ describe("a delay that would end after the run deadline", () => {
     expect(states).toEqual({ wait: "FAILED" });
     expect(run.steps.wait?.fan).toMatchObject({ succeeded: 1, failed: 1, spawned: 2 });
     expect(found).toEqual([]);
+  });
+
+  describe("fails after an item that failed for another reason", () => {
+    const fan = { ...LIST, parallelMax: 1, isFailFast: false, failuresMax: 2 };
+    const wait = step("wait", { ...DELAY, delayMs: 2_000, fan });
+
+    const cancelFirst = async (harness: RunHarness, engine: Engine, runId: string): Promise<void> => {
+      const request = { ...REQUEST, jobId: stepJobId(runId, "wait", 0) };
+      expect(await harness.run(cancelOwnJob(engine, request))).toMatchObject({ kind: "cancelled" });
+    };
+
+    test("and agrees with the engine", async () => {
+      const { run, states, found } = await runBeside([wait], undefined, cancelFirst);
+      expect(states).toEqual({ wait: "SUCCEEDED" });
+      expect(run.steps.wait?.fan).toMatchObject({ succeeded: 1, failed: 2, error: { name: "Cancelled" } });
+      expect(found).toEqual([]);
+    });
+
+    test("and is not cancelled", async () => {
+      const oneFailed = (seen: Fan): Fan =>
+        seen.failed < 2 ? seen : { ...seen, failed: 1, cancelled: seen.cancelled + 1 };
+      const { found } = await runBeside([wait], seenRuns(withFan("wait", oneFailed)), cancelFirst);
+      expect(found).toEqual([expect.stringContaining("expected wait SUCCEEDED (0 open, 1 ok, 2 failed, 0 stopped)")]);
+    });
   });
 
   test.each([null, LIST])("is not cancelled by the parallel step: list %j", async (fan) => {
@@ -114,6 +150,29 @@ describe("a list that is stopped by the commit that starts it", () => {
       ),
     ]);
   });
+});
+
+test("a list of a run that is resumed and cancelled in one commit starts its next item", async () => {
+  const fan = { ...LIST, parallelMax: 1 };
+  const list = step("list", { ...DELAY, delayMs: 2_000, fan });
+  const { run, found } = await runBeside([list], undefined, async (harness, engine, runId) => {
+    await harness.run(pauseRun(engine, { ...REQUEST, runId }));
+    // The item that is open ends meanwhile.
+    await harness.pass(1_500);
+    const requests = (["resume", "cancel"] as const).map((kind) =>
+      engine.runInbox.enqueue(
+        { org: REQUEST.org, runId, path: "gateway" },
+        { kind: "event", event: { ...REQUEST, kind }, puts: [] },
+      ),
+    );
+    await harness.run(Promise.all(requests));
+  });
+  expect(run).toMatchObject({ state: "CANCELLED", steps: { list: { fan: { succeeded: 1, cancelled: 1 } } } });
+  const [resumed, ending] = ["run_resumed", "run_ending"].map((wanted) =>
+    run.lines.find(({ event }) => event === wanted),
+  );
+  expect(resumed?.atMs).toBe(ending?.atMs);
+  expect(found).toEqual([]);
 });
 
 /** Changes the runs that the checker sees. */

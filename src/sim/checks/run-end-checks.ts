@@ -73,7 +73,7 @@ function problemOf(job: Job, runs: ReadonlyMap<string, Run>): string | null {
 }
 
 /** The child counts of a step equal the final states of its children. */
-function checkChildren({ violations }: Ended, runs: ReadonlyMap<string, Run>, jobs: readonly Job[]): void {
+function checkChildren({ plan, violations }: Ended, runs: ReadonlyMap<string, Run>, jobs: readonly Job[]): void {
   const counts = new Map<string, Map<string, number>>();
   for (const { step, state } of jobs) {
     if (step?.index === undefined) continue;
@@ -89,8 +89,9 @@ function checkChildren({ violations }: Ended, runs: ReadonlyMap<string, Run>, jo
       const own = counts.get(`${run.id} ${stepId}`);
       const [succeeded, ended] = [own?.get("succeeded") ?? 0, own?.get("ended") ?? 0];
       // Children stopped by the commit that would have created them, and delays longer than the run, have no job.
-      const hasJobs = fan.error?.name !== "DelayTooLong";
-      const isCounted = (ended >= fan.failed || !hasJobs) && ended <= fan.failed + fan.cancelled;
+      const steps = plan.runs.workflows.find(({ id }) => id === run.workflowId)?.steps;
+      const isDelay = steps?.find(({ id }) => id === stepId)?.kind === "delay";
+      const isCounted = (ended >= fan.failed || isDelay) && ended <= fan.failed + fan.cancelled;
       if (fan.open === 0 && succeeded === fan.succeeded && isCounted) continue;
       const hint = `counts ${fan.succeeded} succeeded, ${fan.failed} failed, ${fan.cancelled} cancelled, ${fan.open} open`;
       violations.add(

@@ -75,13 +75,18 @@ export class RunReferenceChecker {
     if (workflow === undefined) return;
     if (before !== null && isRunFinal(before.state) && redriven === null) return;
     const jobs = this.#jobs.get(after.id) ?? new Map<string, Job>();
-    const commit = commitOf(after, jobs, refusedIn(workflow, after, jobs), startedIn(before, after));
-    const inputs: Inputs = { before, after, ended, commit };
-    const from =
-      before === null ? [this.#start(workflow, after, commit, isKeeping)] : (this.#states.get(after.id) ?? []);
-    if (from.length === 0) return;
+    const known = this.#states.get(after.id) ?? [];
+    if (before !== null && known.length === 0) return;
     const possible = distinct(
-      from.flatMap((state) => inAnyOrder(workflow, redriven ? rejoined(workflow, state, redriven) : state, inputs)),
+      timesOf(before, after).flatMap((nowMs) => {
+        const isRefused = refusedAt(nowMs, workflow, after, jobs);
+        const commit = commitOf(after, jobs, isRefused, startedIn(before, after));
+        const inputs: Inputs = { before, after, ended, commit };
+        const from = before === null ? [this.#start(workflow, after, commit, isKeeping)] : known;
+        return from.flatMap((state) =>
+          inAnyOrder(workflow, redriven ? rejoined(workflow, state, redriven) : state, inputs),
+        );
+      }),
     );
     const open = [...jobs].filter(([, { state }]) => !isFinal(state)).map(([job]) => job);
     const agreed = possible.filter(
@@ -149,16 +154,22 @@ function startsOf(run: Run | null): number {
   return starts.reduce((sum, count) => sum + count, 0);
 }
 
-/** Delays that were not started, because they would end after the run. The model has no times, so they are inputs. */
-function refusedIn(workflow: SimWorkflow, { steps }: Run, jobs: ReadonlyMap<string, Job>): ReadonlySet<string> {
-  // A `parallel` step has the error of its branch.
-  const delays = workflow.steps.filter(({ kind }) => kind === "delay");
-  const refused = delays.flatMap(({ id }) => {
-    const { error, fan } = steps[id] ?? {};
-    if ((error ?? fan?.error)?.name !== REFUSED) return [];
-    return fan ? Array.from({ length: fan.spawned }, (_, index) => refJob(id, index)) : [id];
-  });
-  return new Set(refused.filter((job) => !jobs.has(job)));
+/** A commit decides in one or more turns; the clock is read in each of them. */
+function timesOf(before: Run | null, { lines, updatedMs }: Run): readonly number[] {
+  const firstMs = lines.find(({ seq }) => seq >= (before?.lineCount ?? 0))?.atMs ?? updatedMs;
+  return [...new Set([updatedMs, firstMs])];
+}
+
+/** Whether a delay is not started, because it would end after the run. */
+function refusedAt(
+  nowMs: number,
+  { steps }: SimWorkflow,
+  { deadlineMs }: Run,
+  jobs: ReadonlyMap<string, Job>,
+): RefCommit["isRefused"] {
+  const late = steps.filter(({ kind, delayMs }) => kind === "delay" && Math.ceil(nowMs + delayMs) >= deadlineMs);
+  const ids = new Set(late.map(({ id }) => id));
+  return (job) => ids.has(job.split(".")[0] ?? "") && !jobs.has(job);
 }
 
 interface EndedJob {
@@ -204,7 +215,8 @@ function inAnyOrder(
   // The engine starts steps after the last event: a run that is resumed and fails in one commit starts none.
   const pauseFirst: Action = (from) => (paused === null || from.end !== null ? from : { ...from, isPaused: paused });
   const apply = (from: RefState, events: readonly RefEvent[]) => applyEvents(workflow, from, events, commit);
-  const actions = [expiriesIn(after), endIn(after)].filter((events) => events.length > 0);
+  const ending = endIn(after);
+  const actions = [expiriesIn(after), ending].filter((events) => events.length > 0);
   const deny: Action = (from) => applyDenied(workflow, from, denied, commit);
   const results: RefState[] = [];
   const visit = (from: RefState, at: number, next: number, isEarly: boolean): void => {
@@ -223,6 +235,8 @@ function inAnyOrder(
   };
   for (const isEarly of actions.length > 0 && denied.length > 0 ? [false, true] : [false]) {
     visit(pauseFirst(state), 0, 0, isEarly);
+    // The engine settles the run before it ends: a run that is resumed and cancelled in one commit starts steps.
+    if (paused !== null && ending.length > 0) visit(pause(state), 0, 0, isEarly);
     // A pause after a timeout of the same commit.
     if (paused !== null && actions.length > 0) visit(state, 0, 0, isEarly);
   }
@@ -252,23 +266,23 @@ function pausedIn(before: Run | null, after: Run): boolean | null {
   return last === undefined ? null : last === "run_paused";
 }
 
-/** At the limit of a commit, after the timeout of a list and after a refused delay, the engine decides how many children it creates. */
+/** At the limit of a commit and after the timeout of a list, the engine decides how many children it creates. */
 function commitOf(
   { steps, updatedMs }: Run,
   jobs: ReadonlyMap<string, Job>,
-  refused: ReadonlySet<string>,
+  isRefused: RefCommit["isRefused"],
   started: number,
 ): RefCommit {
   const isFull = started >= CREATED_MAX;
   return {
-    isRefused: (job) => refused.has(job),
+    isRefused,
     isStopped: (job) => {
       const known = jobs.get(job);
       return known === undefined || isStoppedByRun(known);
     },
     createdMax: (stepId) => {
-      const { spawned = 0, dueMs = Number.POSITIVE_INFINITY, error } = steps[stepId]?.fan ?? {};
-      const isBounded = isFull || updatedMs >= dueMs || error?.name === REFUSED;
+      const { spawned = 0, dueMs = Number.POSITIVE_INFINITY } = steps[stepId]?.fan ?? {};
+      const isBounded = isFull || updatedMs >= dueMs;
       return isBounded ? spawned : Number.POSITIVE_INFINITY;
     },
   };
@@ -320,7 +334,6 @@ function describeRun(run: Run, { steps: all }: SimWorkflow, open: readonly strin
 const counts = (open: number, ok: number, failed: number, stopped: number): string =>
   ` (${open} open, ${ok} ok, ${failed} failed, ${stopped} stopped)`;
 
-const REFUSED = "DelayTooLong";
 const END_OF: Partial<Record<JobState, RefEnd>> = {
   SUCCEEDED: "ok",
   FAILED: "fail",

@@ -250,12 +250,13 @@ class Transition implements RefState {
 
   #start(step: RefStep): void {
     if (step.when === false) this.steps.set(step.id, "SKIPPED");
-    else if (step.when === "fault" || this.#commit.isRefused(step.id)) this.steps.set(step.id, "FAILED");
+    else if (step.when === "fault") this.steps.set(step.id, "FAILED");
     else if (step.act === "instant") this.steps.set(step.id, "SUCCEEDED");
     else if (step.act === "choice") this.steps.set(step.id, step.chosen === "fault" ? "FAILED" : "SUCCEEDED");
     else {
-      this.steps.set(step.id, "RUNNING");
-      if (listOf(this.#workflow, step)) this.children.set(step.id, []);
+      const isList = listOf(this.#workflow, step) !== null;
+      this.steps.set(step.id, !isList && this.#commit.isRefused(step.id) ? "FAILED" : "RUNNING");
+      if (isList) this.children.set(step.id, []);
     }
   }
 
