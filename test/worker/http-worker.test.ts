@@ -1,3 +1,4 @@
+import { getEventListeners } from "node:events";
 import { expect, test } from "vitest";
 import { startHttpWorker } from "../../src/adapters/http/http-worker.ts";
 import type { WorkItem } from "../../src/worker/item.ts";
@@ -7,6 +8,7 @@ import { ManualClock } from "../contract/manual-clock.ts";
 function scripted(respond: (path: string, nth: number) => { status: number; body?: object }, skewMs = 0) {
   const clock = new ManualClock();
   const requests: { readonly path: string; readonly atMs: number; readonly body: Record<string, unknown> }[] = [];
+  const signals = new Set<AbortSignal>();
   const date = () => new Date(clock.now() + skewMs).toUTCString();
   const fetch = async (url: string | URL | Request, init?: RequestInit) => {
     const path = String(url).replace(/.*\/worker\//, "");
@@ -14,6 +16,7 @@ function scripted(respond: (path: string, nth: number) => { status: number; body
     requests.push({ path, atMs: clock.now(), body: JSON.parse(String(init?.body)) });
     const { status, body } = respond(path, nth);
     // An empty long poll lasts until the client aborts it.
+    if (init?.signal) signals.add(init.signal);
     if (status === 204) return new Promise<Response>((_, reject) => init?.signal?.addEventListener("abort", reject));
     return new Response(JSON.stringify(body ?? {}), { status, headers: { date: date() } });
   };
@@ -23,15 +26,17 @@ function scripted(respond: (path: string, nth: number) => { status: number; body
     startHttpWorker(
       { clock, random, fetch, log },
       { url: "http://gateway/" },
-      { id: "w", topics: ["t"], concurrency: 1, handle },
+      { id: "w", topics: ["t"], concurrency: JOBS_MAX, handle },
     );
   const deadline = (ms: number) => new Date(clock.now() + skewMs + ms).toISOString();
-  const job = () => ({
-    ...{ job_id: "j", attempt: 1, lease_id: "l", topic: "t", tenant_id: "default", input: 7, labels: {} },
+  const job = (id = "j") => ({
+    ...{ job_id: id, attempt: 1, lease_id: "l", topic: "t", tenant_id: "default", input: 7, labels: {} },
     ...{ constraints: null, traceparent: null, deadline: deadline(60_000) },
   });
-  return { clock, requests, start, job, deadline };
+  return { clock, requests, signals, start, job, deadline };
 }
+
+const JOBS_MAX = 32;
 
 const jobPaths = (requests: readonly { readonly path: string }[]) =>
   requests.map(({ path }) => path).filter((path) => path !== "lease");
@@ -52,6 +57,22 @@ test("retries a result until the server accepts it", async () => {
   const gaps = gateway.requests.filter(({ path }) => path !== "lease").map(({ atMs }) => atMs);
   expect(gaps).toEqual([...new Set(gaps)]);
   await gateway.clock.run(stop());
+});
+
+test("retries many results at once without a listener for each", async () => {
+  const ids = Array.from({ length: JOBS_MAX }, (_, at) => `j${at}`);
+  const gateway = scripted((path, nth) => {
+    if (path !== "lease") return { status: nth < 3 ? 503 : 200 };
+    return nth === 1 ? { status: 200, body: { jobs: ids.map(gateway.job) } } : { status: 204 };
+  });
+  const stop = await gateway.start(async () => null);
+  await gateway.clock.pass(50);
+  expect(gateway.requests.filter(({ path }) => path !== "lease")).toHaveLength(ids.length);
+  const [stopping] = [...gateway.signals];
+  expect(stopping && getEventListeners(stopping, "abort").length).toBeLessThan(2);
+  // The stop ends the delays.
+  await gateway.clock.run(stop());
+  expect(gateway.requests.filter(({ path }) => path !== "lease")).toHaveLength(3 * ids.length);
 });
 
 test.each([0, 3_600_000, -3_600_000])(

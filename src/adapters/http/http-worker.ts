@@ -57,6 +57,8 @@ class HttpWorker {
   readonly #options: WorkerOptions;
   readonly #stopping = new AbortController();
   readonly #working = new Set<Promise<void>>();
+  /** Ends the current delays. A listener of `#stopping` for each would be reported as a leak: many results are retried at once. */
+  readonly #backoffs = new Set<() => void>();
   #onCapacity = (): void => {};
   /** Clock offset of the server; 0 if within the precision of the `date` header. */
   #clockOffsetMs = 0;
@@ -99,6 +101,7 @@ class HttpWorker {
   stop(): void {
     this.#stopping.abort();
     this.#onCapacity();
+    for (const end of this.#backoffs) end();
   }
 
   async finished(): Promise<void> {
@@ -254,15 +257,14 @@ class HttpWorker {
   #backoff(tries: number): Promise<void> {
     const { clock, random } = this.#parts;
     const delayMs = nextDelay(BACKOFF_POLICY, tries, () => random.next());
-    const { signal } = this.#stopping;
     return new Promise((resolve) => {
       const end = () => {
         cancel();
-        signal.removeEventListener("abort", end);
+        this.#backoffs.delete(end);
         resolve();
       };
       const cancel = clock.after(delayMs, end);
-      signal.addEventListener("abort", end);
+      this.#backoffs.add(end);
     });
   }
 }

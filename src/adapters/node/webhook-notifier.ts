@@ -14,6 +14,11 @@ export function webhookNotifier({ urls, secret, signal, timeoutMs = TIMEOUT_MS }
   const byId = new Map(urls.map((url) => [receiverId(url), url]));
   const key = keyOf(secret);
   const open = new Map<string, number>();
+  // One listener for all requests: one for each would be reported as a leak.
+  const requests = new Set<AbortController>();
+  signal.addEventListener("abort", () => {
+    for (const request of requests) request.abort();
+  });
   const add = (receiver: string, delta: number) => open.set(receiver, (open.get(receiver) ?? 0) + delta);
   return {
     receivers: [...byId.keys()],
@@ -27,9 +32,8 @@ export function webhookNotifier({ urls, secret, signal, timeoutMs = TIMEOUT_MS }
       const url = byId.get(receiver);
       if (url === undefined) return failed("unknown receiver");
       const ended = new AbortController();
-      const end = () => ended.abort();
-      const timer = setTimeout(end, timeoutMs);
-      signal.addEventListener("abort", end);
+      const timer = setTimeout(() => ended.abort(), timeoutMs);
+      requests.add(ended);
       try {
         if (signal.aborted) return { kind: "stopped" };
         return await post(url, message, key, ended.signal);
@@ -38,7 +42,7 @@ export function webhookNotifier({ urls, secret, signal, timeoutMs = TIMEOUT_MS }
         return failed(ended.signal.aborted ? `no response within ${timeoutMs} ms` : reasonOf(error));
       } finally {
         clearTimeout(timer);
-        signal.removeEventListener("abort", end);
+        requests.delete(ended);
       }
     },
   };

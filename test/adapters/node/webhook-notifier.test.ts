@@ -1,3 +1,4 @@
+import { getEventListeners } from "node:events";
 import { createServer, type IncomingHttpHeaders, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, expect, test } from "vitest";
@@ -120,4 +121,14 @@ test("a receiver that hangs uses no request of another one", () => {
   expect(notifier.reserve(b)).not.toBeNull();
   release?.();
   expect(notifier.reserve(a)).not.toBeNull();
+});
+
+test("stops many open requests without a listener for each", async () => {
+  const { url } = await receiver(0);
+  const stop = new AbortController();
+  const notifier = webhookNotifier({ urls: [url], secret: SECRET, signal: stop.signal });
+  const sent = Array.from({ length: 16 }, () => notifier.send(notifier.receivers[0] ?? "", MESSAGE));
+  expect(getEventListeners(stop.signal, "abort")).toHaveLength(1);
+  stop.abort();
+  expect(new Set((await Promise.all(sent)).map(({ kind }) => kind))).toEqual(new Set(["stopped"]));
 });
