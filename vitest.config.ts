@@ -1,10 +1,12 @@
-// Three kinds of tests. `pure` needs nothing but this process. `servers` starts real NATS and Redis servers and real
-// processes, so its files run one at a time, and after the others. `campaigns` starts them too, but mostly waits for faults,
-// restarts and horizons, and asserts no durations below seconds: two of its files run at a time. A file that is not named under
-// the other two is pure: none can fall between.
+// Five kinds of tests. `pure` needs nothing but this process. `processes` starts real processes, `servers` also real NATS and
+// Redis servers, and `campaigns` mostly wait for faults, restarts and horizons. They assert no durations below seconds and wait more than
+// they compute: three of their files run at a time. `timed` compares durations with predictions, so its files run one at a time and
+// last. A file that is not named under another kind is pure: none can fall between.
 
 import { configDefaults, defineConfig } from "vitest/config";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
+
+const PROCESSES = ["test/cli/up/**/*.test.ts", "test/security/startup-token.test.ts"];
 
 const NEEDS_SERVERS = [
   "test/contract/**/*.nats.test.ts",
@@ -17,6 +19,8 @@ const CAMPAIGNS = ["damage", "faults", "governance", "kill", "outage", "rollouts
   (folder) => `test/system/${folder}/**/*.test.ts`,
 );
 
+const TIMED = ["test/system/lab/**/*.test.ts"];
+
 /** Files that the caller leaves to `npm test`. */
 const LEFT_OUT = (process.env.CORDUM_LEAVE_OUT ?? "").split(",").filter((file) => file !== "");
 
@@ -26,7 +30,14 @@ const PURE_MS_MAX = Number(process.env.CORDUM_TEST_MS_MAX ?? 60_000);
 const SETUP = ["test/property-seed.ts"];
 
 /** The longest: begun last, one of them would keep one core busy alone at the end. */
-const BEGUN_FIRST = ["sim/mutants", "sim/seeds", "cli/up/up", "cli/up/roles"].map((name) => `/test/${name}.test.ts`);
+const BEGUN_FIRST = [
+  "sim/mutants",
+  "sim/seeds",
+  "system/kill/kill-workflow",
+  "system/rollouts/rollout-live",
+  "system/faults/faults",
+  "system/governance/governance",
+].map((name) => `/test/${name}.test.ts`);
 
 class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
@@ -35,6 +46,16 @@ class LongestFirst extends BaseSequencer {
     return [...first, ...sorted.filter((file) => !first.includes(file))];
   }
 }
+
+const withProcesses = (name: string, timeoutMs: number) => ({
+  name,
+  setupFiles: SETUP,
+  pool: "forks" as const,
+  maxWorkers: 3,
+  sequence: { groupOrder: 2 },
+  testTimeout: timeoutMs,
+  hookTimeout: timeoutMs,
+});
 
 export default defineConfig({
   test: {
@@ -45,7 +66,7 @@ export default defineConfig({
           name: "pure",
           setupFiles: SETUP,
           include: ["test/**/*.test.ts"],
-          exclude: [...configDefaults.exclude, ...NEEDS_SERVERS, ...LEFT_OUT],
+          exclude: [...configDefaults.exclude, ...PROCESSES, ...NEEDS_SERVERS, ...LEFT_OUT],
           pool: "threads",
           isolate: false,
           maxWorkers: 2,
@@ -54,29 +75,22 @@ export default defineConfig({
           hookTimeout: PURE_MS_MAX,
         },
       },
+      { test: { ...withProcesses("processes", 120_000), include: PROCESSES } },
       {
         test: {
-          name: "servers",
-          setupFiles: SETUP,
+          ...withProcesses("servers", 120_000),
           include: NEEDS_SERVERS,
-          exclude: [...configDefaults.exclude, ...CAMPAIGNS],
-          pool: "forks",
-          fileParallelism: false,
-          sequence: { groupOrder: 2 },
-          testTimeout: 120_000,
-          hookTimeout: 120_000,
+          exclude: [...configDefaults.exclude, ...CAMPAIGNS, ...TIMED],
         },
       },
+      { test: { ...withProcesses("campaigns", 240_000), include: CAMPAIGNS } },
       {
         test: {
-          name: "campaigns",
-          setupFiles: SETUP,
-          include: CAMPAIGNS,
-          pool: "forks",
-          maxWorkers: 2,
+          ...withProcesses("timed", 120_000),
+          include: TIMED,
+          maxWorkers: 1,
+          fileParallelism: false,
           sequence: { groupOrder: 3 },
-          testTimeout: 240_000,
-          hookTimeout: 240_000,
         },
       },
     ],

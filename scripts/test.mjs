@@ -34,10 +34,9 @@ async function runAll(args) {
     await parts.runVitest("tests", args);
     return;
   }
-  await parts.runVitest("tests", ["--project=pure", ...args]);
-  const notRun = await runTool("vitest", ["list", "--filesOnly", "--project=servers", "--project=campaigns"], {
-    show: false,
-  });
+  await parts.runVitest("tests", ["--project=pure", "--project=processes", ...args]);
+  const projects = ["servers", "campaigns", "timed"].map((name) => `--project=${name}`);
+  const notRun = await runTool("vitest", ["list", "--filesOnly", ...projects], { show: false });
   const mayAccept = !mayMissServers && !process.env.CI;
   const accept = mayAccept ? "\nTo accept a run without them: CORDUM_TEST_WITHOUT_SERVERS=1 npm test" : "";
   parts.note(`NOT RUN, servers are missing:\n${notRun.output.trimEnd()}\n\n${servers.advice}${accept}`);

@@ -25,8 +25,8 @@ test.each(BACKENDS.flatMap((kind) => [STEP_MS, -STEP_MS].map((stepMs) => [kind, 
       const time = new SteppedTime();
       let opened = await openProcess(backend, time);
       await submit(opened.engine);
-      expect((await poll(opened.engine, 20_000)).map(({ attempt }) => attempt)).toEqual([1]);
       const leasedMs = time.monotonicMs();
+      expect((await poll(opened.engine, 20_000)).map(({ attempt }) => attempt)).toEqual([1]);
       const empty = poll(opened.engine, LEASE_MS / 3);
       time.stepMs += stepMs;
       expect(await empty).toEqual([]);
