@@ -1,4 +1,4 @@
-// Bundles src/ to dist/ if src/ has changed since the last build.
+// Bundles src/ to dist/, and dashboard/ to dist/dashboard/, each if its sources have changed since its last build.
 //
 // 1. Files are replaced atomically, shared chunks before the entry points that import them, so that concurrent `cordum`
 //    commands in a fresh checkout never load a partial build.
@@ -16,13 +16,33 @@ import { ensureInstalled } from "./install.mjs";
 import { log, root, runAsMain } from "./run.mjs";
 
 const dist = join(root, "dist");
-const stamp = join(dist, ".built");
 const BUILT_BY = ["package.json", "scripts/build.mjs", "scripts/entry-points.mjs"];
+const DASHBOARD_BUILT_BY = ["package-lock.json", "scripts/build.mjs", "scripts/build-dashboard.mjs"];
 
 /** Returns true if it built. Throws the compiler output on errors. */
 export async function build({ quiet = false } = {}) {
-  const state = sourceState();
+  const isBuilt = await stamped(".built", ["src"], BUILT_BY, () => buildProgram(quiet));
+  const isPageBuilt = await stamped(".built-dashboard", ["dashboard", "src/client"], DASHBOARD_BUILT_BY, async () => {
+    if (!existsSync(join(root, "dashboard"))) return;
+    if (!quiet) log("building the dashboard …");
+    const { bundleDashboard } = await import("./build-dashboard.mjs");
+    writeDashboard(await bundleDashboard());
+  });
+  return isBuilt || isPageBuilt;
+}
+
+/** Runs `work` unless the stamp says that the sources are those of the last time. */
+async function stamped(name, folders, files, work) {
+  const stamp = join(dist, name);
+  const state = sourceState(folders, files);
   if (existsSync(stamp) && readFileSync(stamp, "utf8") === state) return false;
+  await work();
+  mkdirSync(dist, { recursive: true });
+  replaceFile(stamp, state);
+  return true;
+}
+
+async function buildProgram(quiet) {
   const entryPoints = Object.fromEntries(entryPointsIn(root).map(({ name, source }) => [name, source]));
   if (Object.keys(entryPoints).length === 0) {
     throw new Error("no entry points found; check that the checkout is complete with `git status`");
@@ -38,8 +58,16 @@ export async function build({ quiet = false } = {}) {
   for (const name of readdirSync(dist)) {
     if (/\.js(\.map)?$/.test(name) && !current.has(name)) rmSync(join(dist, name), { force: true });
   }
-  replaceFile(stamp, state);
-  return true;
+}
+
+/** Assets first, the page that names them last; then assets that no page names are removed. */
+function writeDashboard(files) {
+  const folder = join(dist, "dashboard");
+  mkdirSync(join(folder, "assets"), { recursive: true });
+  for (const [name, contents] of files) replaceFile(join(folder, name), contents);
+  for (const name of readdirSync(join(folder, "assets"))) {
+    if (!files.has(`assets/${name}`)) rmSync(join(folder, "assets", name), { force: true });
+  }
 }
 
 async function bundle(entryPoints) {
@@ -71,12 +99,14 @@ async function bundle(entryPoints) {
 }
 
 /** Hash of the path, size and mtime of every source. */
-function sourceState() {
-  const files = readdirSync(join(root, "src"), { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile())
+function sourceState(folders, builtBy) {
+  const files = folders
+    .filter((folder) => existsSync(join(root, folder)))
+    .flatMap((folder) => readdirSync(join(root, folder), { recursive: true, withFileTypes: true }))
+    .filter((entry) => entry.isFile() && !entry.parentPath.includes("node_modules"))
     .map((entry) => join(entry.parentPath, entry.name));
   const hash = createHash("sha256");
-  for (const file of [...files, ...BUILT_BY.map((file) => join(root, file))].sort()) {
+  for (const file of [...files, ...builtBy.map((file) => join(root, file))].sort()) {
     const { size, mtimeMs } = statSync(file);
     hash.update(`${file} ${size} ${mtimeMs}\n`);
   }

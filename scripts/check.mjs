@@ -13,7 +13,11 @@ const installed = await parts.run("install", async () => {
   return true;
 });
 if (installed) {
-  await Promise.all([parts.runTool("types", "tsc", ["-p", "."]), parts.runTool("lint", "biome", ["check", "."])]);
+  await Promise.all([
+    parts.runTool("types", "tsc", ["-p", "."]),
+    parts.runTool("types of the dashboard", "tsc", ["-p", "dashboard"]),
+    parts.runTool("lint", "biome", ["check", "."]),
+  ]);
   const tests = args.length > 0 ? args : FAST_TESTS.map((name) => `test/${name}/`);
   const env = args.length > 0 ? { ...FAST_ENV, CORDUM_LEAVE_OUT: "" } : FAST_ENV;
   await parts.runVitest("tests", ["--project=pure", "--maxWorkers=2", ...tests], env);

@@ -1,4 +1,4 @@
-// Finds and installs the servers that some tests require.
+// Finds and installs the servers that some tests require, and the browser of the dashboard's tests.
 //
 // Tests use the binaries only and start their own servers on their own ports and directories. System services are neither
 // used nor started. Missing servers are reported with installation instructions.
@@ -11,6 +11,7 @@ import { log, run } from "./run.mjs";
 export const SERVERS = {
   nats: { binaries: ["nats-server"], debian: "nats-server", brew: "nats-server" },
   redis: { binaries: ["redis-server", "valkey-server"], debian: "redis-server", brew: "redis" },
+  chromium: { binaries: ["chromium", "chromium-browser", "google-chrome"], debian: "chromium", brew: "chromium" },
 };
 
 /** Path of the server binary, or null. Also searches daemon directories that are often not in PATH. */
@@ -45,14 +46,17 @@ function mayInstall() {
 
 async function installDebian(missing) {
   const packages = missing.map((name) => SERVERS[name].debian);
-  log(`installing ${packages.join(" and ")} for the tests …`);
+  log(`installing ${packages.join(", ")} for the tests …`);
   const release = keepServicesDown();
   try {
     const env = { DEBIAN_FRONTEND: "noninteractive" };
     await run("apt-get", ["update", "-q"], { show: false, env });
-    const install = ["install", "-q", "-y", "--no-install-recommends", ...packages];
-    const { code, output } = await run("apt-get", install, { show: false, env });
-    if (code !== 0) log(`apt-get failed:\n${output.trim()}`);
+    // One by one: a distribution without one of them still gets the others.
+    for (const name of packages) {
+      const install = ["install", "-q", "-y", "--no-install-recommends", name];
+      const { code, output } = await run("apt-get", install, { show: false, env });
+      if (code !== 0) log(`apt-get failed for ${name}:\n${output.trim()}`);
+    }
   } finally {
     release();
   }
@@ -76,7 +80,7 @@ function adviceFor(missing) {
     `not found: ${missing.map((name) => SERVERS[name].binaries.join(" or ")).join(", ")}. Install with one of:`,
     `  Debian, Ubuntu:  sudo apt-get install -y --no-install-recommends ${list("debian")}`,
     `  macOS:           brew install ${list("brew")}`,
-    "  else:            https://nats.io/download and https://redis.io/downloads, with the binaries in PATH",
+    "  else:            https://nats.io/download, https://redis.io/downloads and a Chromium, with the binaries in PATH",
   ].join("\n");
 }
 

@@ -29,7 +29,11 @@ async function runAll(args) {
     await build();
     return true;
   });
-  await Promise.all([parts.runTool("types", "tsc", ["-p", "."]), parts.runTool("lint", "biome", ["check", "."])]);
+  await Promise.all([
+    parts.runTool("types", "tsc", ["-p", "."]),
+    parts.runTool("types of the dashboard", "tsc", ["-p", "dashboard"]),
+    parts.runTool("lint", "biome", ["check", "."]),
+  ]);
   if (servers.missing.length === 0) {
     await parts.runVitest("tests", args);
     return;

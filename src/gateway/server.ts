@@ -46,8 +46,8 @@ import { WORKER_ROUTES } from "./routes/worker-leases.ts";
 import { WORKERS_ROUTES } from "./routes/workers.ts";
 import { WORKFLOW_ROUTES } from "./routes/workflows.ts";
 import { ConnectionGuard, type ConnectionLimits, checkingInterval, lingeringClose } from "./server-connections.ts";
+import { serveDashboard } from "./server-dashboard.ts";
 import { handleUpgrades } from "./server-websocket.ts";
-import { STATUS_PAGE_ROUTES } from "./status-page/page.ts";
 
 export const ROUTES: readonly Route[] = [
   ...JOB_ROUTES,
@@ -71,7 +71,6 @@ export const ROUTES: readonly Route[] = [
   ...WORKERS_ROUTES,
   ...LOCK_ROUTES,
   ...CONTENTION_ROUTES,
-  ...STATUS_PAGE_ROUTES,
   ...HEALTH_ROUTES,
 ];
 
@@ -107,6 +106,8 @@ export type GatewayParts = Omit<Gateway, OwnParts> &
   Partial<Pick<Gateway, "signer">> & {
     /** Accepted while no API key exists; null: nothing is. */
     readonly startupToken: string | null;
+    /** The folder of the built dashboard; null: not served. */
+    readonly dashboardDir?: string | null;
   };
 
 export function openGateway(
@@ -142,6 +143,7 @@ export function openGateway(
     if (draining) reply.header("connection", "close");
   });
   for (const route of all) pipeline.register(app, route);
+  serveDashboard(app, parts.dashboardDir ?? null);
   handleUpgrades(app);
   return {
     app,

@@ -87,7 +87,7 @@ describe("a control plane that starts without keys", () => {
     const url = await up.url;
     const token = readFileSync(tokenFile(dir), "utf8").trim();
     expect(statSync(tokenFile(dir)).mode & 0o777).toBe(0o600);
-    await up.printed(`status page: ${url}/#${token}\n`);
+    await up.printed(`dashboard: ${url}/#${token}\n`);
 
     const command = async (argv: readonly string[], env: Readonly<Record<string, string>>) => {
       const { io, output } = ioFor({ CORDUM_URL: url, ...env });

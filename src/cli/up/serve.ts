@@ -1,5 +1,6 @@
 /** Starts the components of each role. A policy is in force before messages are consumed or requests accepted. */
 import { hostname } from "node:os";
+import { fileURLToPath } from "node:url";
 import { readCallerTrust, readKernelTrust } from "../../adapters/grpc/pem.ts";
 import { checkListenHost, isUnencrypted } from "../../adapters/grpc/trust.ts";
 import { openAuditSigner } from "../../adapters/node/audit-signer.ts";
@@ -216,7 +217,8 @@ async function listen(
   const signer = openAuditSigner(config.process.auditKeyFile, facts.mode === "embedded" ? dataDir : null);
   const hasKeys = (await engine.world.store.counts(KEYS_GROUP, 1)).size > 0;
   const startupToken = hasKeys ? null : ensureToken(dataDir, () => engine.world.random.next());
-  const parts = { engine, sweeper: control, metrics, info: about, signer, startupToken };
+  const dashboardDir = routes === ROUTES ? builtDashboard() : null;
+  const parts = { engine, sweeper: control, metrics, info: about, signer, startupToken, dashboardDir };
   const gateway = openGateway(parts, config.process, routes);
   stops.add(() => gateway.stop());
   const url = await gateway.listen(host, port).catch(async (error: unknown) => {
@@ -226,6 +228,12 @@ async function listen(
     return moved;
   });
   return { url, about, startupToken };
+}
+
+/** Beside the bundle, or in the checkout. */
+function builtDashboard(): string {
+  const isSource = import.meta.url.endsWith(".ts");
+  return fileURLToPath(new URL(isSource ? "../../../dist/dashboard" : "dashboard", import.meta.url));
 }
 
 async function snapshotsIn(engine: Engine): Promise<readonly string[]> {

@@ -161,7 +161,7 @@ function printStarted(
   }
   io.err(`demo topics: demo.echo, demo.flaky (fails twice), demo.slow, demo.broken (fails permanently),
   demo.forbidden (denied by the policy), demo.approve (requires approval), demo.limited (allowed with constraints)
-status page: ${url}/${startupToken === null ? "" : `#${startupToken}`}
+dashboard: ${url}/${startupToken === null ? "" : `#${startupToken}`}
 next, in another terminal:
   ${prefix}${io.command} job submit demo.echo '{"hello":"world"}' --wait
 `);

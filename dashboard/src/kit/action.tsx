@@ -1,0 +1,221 @@
+/**
+ * A button that sends one operation.
+ *
+ * 1. A role without the access does not see it.
+ * 2. Its menu copies the same request as curl and as a command of the CLI.
+ * 3. With `confirm` a dialog shows what will happen first, and can ask for a reason.
+ */
+import { useSignal } from "@preact/signals";
+import type { ComponentChildren } from "preact";
+import { useEffect, useRef } from "preact/hooks";
+import type { OperationName } from "../../../src/client/operations.ts";
+import type { Operations } from "../../../src/client/schema.ts";
+import type { Arguments } from "../../../src/client/transport.ts";
+import { asCli, asCurl, type Request } from "../data/equivalent.ts";
+import { type Access, api, chosenTenant, may } from "../data/session.ts";
+import { Dialog } from "./dialog.tsx";
+import { Icon } from "./icon.tsx";
+import { notify, notifyError } from "./toast.tsx";
+
+export interface ActionProps<K extends OperationName> {
+  readonly label: string;
+  readonly needs: Access;
+  readonly send: K;
+  readonly args: Arguments<K>;
+  /** Command and arguments: `["job cancel", id]`. Null: the CLI has no command for it. */
+  readonly cli: readonly [string, ...string[]] | null;
+  readonly tone?: "plain" | "main" | "danger";
+  readonly confirm?: Confirmation;
+  readonly isDisabled?: boolean;
+  /** Tooltip, and why it is disabled. */
+  readonly title?: string;
+  /** Message after success. */
+  readonly done?: string | ((response: Operations[K]["response"]) => string);
+  readonly onDone?: (response: Operations[K]["response"]) => void;
+}
+
+export interface Confirmation {
+  readonly title: string;
+  readonly text: ComponentChildren;
+  /** Asks for a text that is sent as this field of the body. */
+  readonly reason?: { readonly field: string; readonly label: string; readonly isRequired?: boolean };
+}
+
+export function Action<K extends OperationName>(props: ActionProps<K>) {
+  const isAsked = useSignal(false);
+  const isBusy = useSignal(false);
+  if (!may(props.needs)) return null;
+  const { label, tone = "plain", confirm, isDisabled = false, title } = props;
+  const run = async (extra: object = {}) => {
+    isBusy.value = true;
+    const isSent = await sendAction(props, extra);
+    isBusy.value = false;
+    if (isSent) isAsked.value = false;
+  };
+  return (
+    <span class="action">
+      <button
+        type="button"
+        class={`button ${tone}`}
+        disabled={isDisabled || isBusy.value}
+        title={title}
+        onClick={() => {
+          if (confirm === undefined) void run();
+          else isAsked.value = true;
+        }}
+      >
+        {isBusy.value ? `${label} …` : label}
+      </button>
+      <CopyMenu label={label} request={requestOf(props)} cli={props.cli} />
+      {isAsked.value && confirm !== undefined && (
+        <ConfirmDialog
+          {...{ confirm, label, tone }}
+          isBusy={isBusy.value}
+          onClose={() => {
+            isAsked.value = false;
+          }}
+          onConfirm={run}
+        />
+      )}
+    </span>
+  );
+}
+
+/** Sends, and shows the outcome as a message. True after success. */
+async function sendAction<K extends OperationName>(props: ActionProps<K>, extra: object): Promise<boolean> {
+  const { send, args, done, onDone, label } = props;
+  const { body, ...rest } = args as { body?: object };
+  const full = {
+    ...rest,
+    ...(body !== undefined || Object.keys(extra).length > 0 ? { body: { ...body, ...extra } } : {}),
+  };
+  try {
+    const response = await api.peek().request(send, full as Arguments<K>);
+    notify(typeof done === "function" ? done(response) : (done ?? `${label}: done`));
+    onDone?.(response);
+    return true;
+  } catch (error) {
+    notifyError(error);
+    return false;
+  }
+}
+
+function requestOf<K extends OperationName>({ send, args }: ActionProps<K>): Request {
+  return { name: send, ...(args as Omit<Request, "name">) };
+}
+
+interface ConfirmProps {
+  readonly confirm: Confirmation;
+  readonly label: string;
+  readonly tone: string;
+  readonly isBusy: boolean;
+  readonly onClose: () => void;
+  readonly onConfirm: (extra: object) => void;
+}
+
+function ConfirmDialog({ confirm, label, tone, isBusy, onClose, onConfirm }: ConfirmProps) {
+  const reason = useSignal("");
+  const asked = confirm.reason;
+  const isMissing = asked?.isRequired === true && reason.value.trim() === "";
+  return (
+    <Dialog
+      title={confirm.title}
+      onClose={onClose}
+      footer={
+        <>
+          <button type="button" class="button" onClick={onClose}>
+            Back
+          </button>
+          <button
+            type="button"
+            class={`button ${tone === "plain" ? "main" : tone}`}
+            disabled={isBusy || isMissing}
+            onClick={() =>
+              onConfirm(asked === undefined || reason.value.trim() === "" ? {} : { [asked.field]: reason.value.trim() })
+            }
+          >
+            {isBusy ? `${label} …` : label}
+          </button>
+        </>
+      }
+    >
+      <div class="prose">{confirm.text}</div>
+      {asked !== undefined && (
+        <label class="field">
+          <span>
+            {asked.label}
+            {asked.isRequired === true ? "" : " (optional)"}
+          </span>
+          <textarea
+            rows={2}
+            maxLength={500}
+            value={reason.value}
+            onInput={(event) => {
+              reason.value = event.currentTarget.value;
+            }}
+          />
+        </label>
+      )}
+    </Dialog>
+  );
+}
+
+interface CopyMenuProps {
+  readonly label: string;
+  readonly request: Request;
+  readonly cli: readonly [string, ...string[]] | null;
+}
+
+/** Copies a request as a command. */
+export function CopyMenu({ label, request, cli }: CopyMenuProps) {
+  const details = useRef<HTMLDetailsElement>(null);
+  useEffect(() => {
+    const close = (event: Event) => {
+      const isInside = event.target instanceof Node && details.current?.contains(event.target) === true;
+      if (details.current?.open === true && !isInside) details.current.open = false;
+    };
+    document.addEventListener("click", close);
+    return () => document.removeEventListener("click", close);
+  }, []);
+  const copy = async (text: string) => {
+    if (details.current !== null) details.current.open = false;
+    await copyText(text);
+  };
+  const curl = asCurl(request, location.origin, chosenTenant.value);
+  return (
+    <details
+      class="menu"
+      ref={details}
+      onKeyDown={(event) => {
+        if (event.key !== "Escape" || details.current?.open !== true) return;
+        event.stopPropagation();
+        details.current.open = false;
+        details.current.querySelector("summary")?.focus();
+      }}
+    >
+      <summary class="button" aria-label={`copy “${label}” as a command`} title="copy as curl or CLI">
+        <Icon name="chevron" />
+      </summary>
+      <div class="menu-box">
+        <button type="button" onClick={() => copy(curl)}>
+          Copy as curl
+        </button>
+        {cli !== null && (
+          <button type="button" onClick={() => copy(asCli(cli[0], cli.slice(1), chosenTenant.value))}>
+            Copy as CLI
+          </button>
+        )}
+      </div>
+    </details>
+  );
+}
+
+export async function copyText(text: string): Promise<void> {
+  try {
+    await navigator.clipboard.writeText(text);
+    notify("copied", text.length > 300 ? `${text.slice(0, 300)} …` : text);
+  } catch {
+    // Without a secure context the clipboard is not available: the text can be selected instead.
+    prompt("Copy this text:", text);
+  }
+}

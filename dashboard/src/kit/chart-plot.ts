@@ -1,0 +1,88 @@
+/** uPlot with the colours of the theme. A chunk of its own. */
+import uPlot from "uplot";
+import "uplot/dist/uPlot.min.css";
+import type { ChartProps, Plot, Series } from "./chart.tsx";
+
+export function openPlot(box: HTMLElement, props: ChartProps): Plot {
+  let latest = props;
+  let plot = draw(box, props);
+  const redraw = () => {
+    plot.destroy();
+    plot = draw(box, latest);
+  };
+  const resize = new ResizeObserver(() => plot.setSize({ width: box.clientWidth, height: box.clientHeight }));
+  resize.observe(box);
+  const scheme = matchMedia("(prefers-color-scheme: dark)");
+  scheme.addEventListener("change", redraw);
+  const theme = new MutationObserver(redraw);
+  theme.observe(document.documentElement, { attributeFilter: ["data-theme"] });
+  return {
+    update(next) {
+      const isSame =
+        next.series.length === latest.series.length &&
+        next.series.every(({ label }, at) => label === latest.series[at]?.label);
+      latest = next;
+      if (isSame) plot.setData(dataOf(next));
+      else redraw();
+    },
+    close() {
+      resize.disconnect();
+      theme.disconnect();
+      scheme.removeEventListener("change", redraw);
+      plot.destroy();
+    },
+  };
+}
+
+function dataOf({ x, isTime, series }: ChartProps): uPlot.AlignedData {
+  const xs = isTime === true ? x.map((ms) => ms / 1_000) : [...x];
+  return [xs, ...series.map(({ values }) => [...values])];
+}
+
+function draw(box: HTMLElement, props: ChartProps): uPlot {
+  const styles = getComputedStyle(box);
+  const color = (name: string) => styles.getPropertyValue(`--${name}`).trim();
+  const format = props.format ?? String;
+  const axis = {
+    stroke: color("text-soft"),
+    font: `11px ${styles.fontFamily}`,
+    grid: { stroke: color("line"), width: 1 },
+    ticks: { show: false },
+  };
+  return new uPlot(
+    {
+      width: box.clientWidth || 600,
+      height: box.clientHeight || 200,
+      legend: { show: false },
+      cursor: { y: false, drag: { x: false, y: false } },
+      scales: { x: { time: props.isTime === true }, y: { range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1] } },
+      axes: [
+        {
+          ...axis,
+          grid: { show: false },
+          ...(props.formatX && props.isTime !== true
+            ? { values: (_, splits) => splits.map((x) => props.formatX?.(x) ?? "") }
+            : {}),
+        },
+        { ...axis, size: 52, values: (_, splits) => splits.map((value) => format(value)) },
+      ],
+      series: [{}, ...props.series.map((series) => seriesOf(series, color))],
+    },
+    dataOf(props),
+    box,
+  );
+}
+
+function seriesOf({ label, tone, isBars, isDashed }: Series, color: (name: string) => string): uPlot.Series {
+  const stroke = color(tone === "main" ? "accent" : tone);
+  return {
+    label,
+    stroke,
+    width: 1.5,
+    points: { show: false },
+    ...(isDashed === true ? { dash: [5, 4] } : {}),
+    ...(isBars === true && uPlot.paths.bars !== undefined
+      ? { fill: stroke, width: 0, paths: uPlot.paths.bars({ size: [0.8, 40] }) }
+      : {}),
+  };
+}

@@ -1,0 +1,143 @@
+/**
+ * Why a record is in its state, and what helps: `?explain=job:ID`. Any page opens the panel with `<Explain of="job" id=…>`.
+ * A further kind of record adds an entry to `EXPLAINERS`.
+ */
+import type { ComponentType } from "preact";
+import { hrefWith, param, segment, setParams } from "../data/location.ts";
+import { useResource } from "../data/resource.ts";
+import { api } from "../data/session.ts";
+import { copyText } from "./action.tsx";
+import { StateBadge } from "./badge.tsx";
+import { Dialog } from "./dialog.tsx";
+import { Facts, Id, Section } from "./layout.tsx";
+import { counted } from "./numbers.ts";
+import { Empty, Show } from "./state.tsx";
+import { Time } from "./time.tsx";
+
+type Explainer = ComponentType<{ readonly id: string }>;
+
+const EXPLAINERS: Record<string, Explainer> = { job: JobExplanation, run: RunExplanation };
+
+/** Adds a kind of record to the panel. */
+export function addExplainer(kind: string, explainer: Explainer): void {
+  EXPLAINERS[kind] = explainer;
+}
+
+export function Explain({ of, id }: { readonly of: string; readonly id: string }) {
+  return (
+    <a
+      class="button small ghost explain"
+      href={hrefWith({ explain: `${of}:${id}` })}
+      aria-label={`explain ${of} ${id}`}
+    >
+      Explain
+    </a>
+  );
+}
+
+export function ExplainPanel() {
+  const [, kind, id] = /^(\w+):(.+)$/s.exec(param("explain")) ?? [];
+  const View = kind === undefined ? undefined : EXPLAINERS[kind];
+  if (View === undefined || id === undefined) return null;
+  return (
+    <Dialog
+      key={`${kind}:${id}`}
+      kind="drawer"
+      title={`Why is this ${kind} here?`}
+      onClose={() => setParams({ explain: null })}
+    >
+      <View id={id} />
+    </Dialog>
+  );
+}
+
+function JobExplanation({ id }: { readonly id: string }) {
+  const explanation = useResource(`explain ${id}`, (signal) => api.value.jobs.explain(id, { signal }), {
+    isAffected: (change) => change.event === "job" && change.data.job_id === id,
+  });
+  return (
+    <Show of={explanation} what="the explanation">
+      {({ state, sentence, wait, unblocks, facts }) => (
+        <>
+          <p class="lead">
+            <StateBadge state={state} /> {sentence}
+          </p>
+          <Facts
+            of={[
+              ["job", <Id key="id" id={id} to={`/jobs/${segment(id)}`} />],
+              ["waits for", wait?.reason],
+              ["since", wait && <Time at={wait.since} both />],
+              ["until", wait && <Time at={wait.until} both />],
+              ["retry class", wait?.retry_class],
+              ["delay chosen by", wait?.policy],
+              [
+                "backlog",
+                `${counted(facts.backlog.tenant, "job")} of the tenant${facts.backlog.topic === null ? "" : `, ${counted(facts.backlog.topic, "job")} of the topic`}`,
+              ],
+              ["workers", `${facts.workers.serving} serve the topic, ${counted(facts.workers.free, "free slot")}`],
+              ["breaker", facts.breaker],
+              ["unfit", facts.unfit],
+            ]}
+          />
+          <Remedies items={unblocks.map(({ what, command }) => ({ what, command }))} />
+        </>
+      )}
+    </Show>
+  );
+}
+
+function RunExplanation({ id }: { readonly id: string }) {
+  const explanation = useResource(`explain run ${id}`, (signal) => api.value.runs.explain(id, { signal }), {
+    isAffected: (change) => change.event === "run" && change.data.run_id === id,
+  });
+  return (
+    <Show of={explanation} what="the explanation">
+      {({ state, waits }) => (
+        <>
+          <p class="lead">
+            <StateBadge state={state} />{" "}
+            {waits.length === 0 ? "the run waits for nothing" : `${counted(waits.length, "open wait")}`}
+          </p>
+          <Facts of={[["run", <Id key="id" id={id} to={`/runs/${segment(id)}`} />]]} />
+          {waits.map((wait) => (
+            <Section key={`${wait.step_id} ${wait.job_id}`} title={wait.step_id ?? "the run itself"}>
+              <Facts
+                of={[
+                  ["state", <StateBadge key="state" state={wait.state} />],
+                  ["waits for", wait.reason],
+                  ["until", wait.until && <Time at={wait.until} both />],
+                  ["unblocked by", wait.unblocks],
+                  ["job", wait.job_id && <Id key="job" id={wait.job_id} to={`/jobs/${segment(wait.job_id)}`} />],
+                ]}
+              />
+            </Section>
+          ))}
+        </>
+      )}
+    </Show>
+  );
+}
+
+function Remedies({
+  items,
+}: {
+  readonly items: readonly { readonly what: string; readonly command: string | null }[];
+}) {
+  if (items.length === 0) return <Empty title="nothing to do" />;
+  return (
+    <Section title="What helps">
+      <ul class="remedies">
+        {items.map(({ what, command }) => (
+          <li key={what}>
+            <span>{what}</span>
+            {command !== null && (
+              <button type="button" class="command mono" title="copy" onClick={() => copyText(command)}>
+                {command}
+              </button>
+            )}
+          </li>
+        ))}
+      </ul>
+    </Section>
+  );
+}

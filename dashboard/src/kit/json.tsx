@@ -1,0 +1,47 @@
+/** JSON of any size as text: the first lines, then more on request (L54). Values are text, never markup. */
+import { useSignal } from "@preact/signals";
+import { copyText } from "./action.tsx";
+import { Icon } from "./icon.tsx";
+import { bytes, count } from "./numbers.ts";
+
+export function Json({ value, label }: { readonly value: unknown; readonly label: string }) {
+  const linesMax = useSignal(LINES);
+  if (value === null || value === undefined) return <p class="soft">none</p>;
+  const text = JSON.stringify(value, null, 2) ?? "";
+  const cut = text.length > CHARACTERS_MAX;
+  const lines = (cut ? text.slice(0, CHARACTERS_MAX) : text).split("\n");
+  const shown = lines.slice(0, linesMax.value);
+  const left = lines.length - shown.length;
+  return (
+    <div class="code">
+      <pre tabIndex={0} role="region" aria-label={label}>
+        {shown
+          .map((line) =>
+            line.length > WIDTH_MAX ? `${line.slice(0, WIDTH_MAX)} … (${count(line.length)} characters)` : line,
+          )
+          .join("\n")}
+        {cut && left === 0 ? `\n… (${bytes(text.length)}; copy it to see the rest)` : ""}
+      </pre>
+      <div class="code-tools">
+        {left > 0 && (
+          <button
+            type="button"
+            class="button small"
+            onClick={() => {
+              linesMax.value *= 10;
+            }}
+          >
+            {count(left)} more lines
+          </button>
+        )}
+        <button type="button" class="button small ghost" onClick={() => copyText(text)}>
+          <Icon name="copy" /> Copy
+        </button>
+      </div>
+    </div>
+  );
+}
+
+const LINES = 40;
+const WIDTH_MAX = 2_000;
+const CHARACTERS_MAX = 500_000;

@@ -1,0 +1,72 @@
+/**
+ * The pages of the dashboard. A page is a component in its own chunk, loaded when it is first opened. `path` can have
+ * parameters (`/jobs/:id`), which are the props of the component.
+ */
+import type { VNode } from "preact";
+import type { Access } from "../data/session.ts";
+
+/** Its props are the parameters of its path. */
+export type PageView = (props: never) => VNode | null;
+
+export interface PageEntry {
+  readonly path: string;
+  readonly load: () => Promise<PageView>;
+}
+
+export interface NavEntry {
+  readonly path: string;
+  readonly text: string;
+  /** Second key of the shortcut `g …`. */
+  readonly key: string;
+  readonly needs?: Access;
+  /** Served for `*` keys only. */
+  readonly isForAllTenants?: true;
+}
+
+export const NAV: readonly (readonly [string, readonly NavEntry[]])[] = [
+  [
+    "Operate",
+    [
+      { path: "/", text: "Now", key: "n" },
+      { path: "/jobs", text: "Jobs", key: "j" },
+      { path: "/runs", text: "Runs", key: "r" },
+    ],
+  ],
+];
+
+export const PAGES: readonly PageEntry[] = [
+  { path: "/", load: async () => (await import("./now/now-page.tsx")).NowPage },
+  { path: "/jobs", load: async () => (await import("./jobs/jobs-page.tsx")).JobsPage },
+  { path: "/jobs/:id", load: async () => (await import("./jobs/job-page.tsx")).JobPage },
+  { path: "/runs", load: async () => (await import("./runs/runs-page.tsx")).RunsPage },
+  { path: "/runs/:id", load: async () => (await import("./runs/run-page.tsx")).RunPage },
+];
+
+/** The page of a path with its parameters; null if there is none. */
+export function pageOf(path: string): { readonly page: PageEntry; readonly params: Record<string, string> } | null {
+  for (const page of PAGES) {
+    const params = match(page.path, path);
+    if (params !== null) return { page, params };
+  }
+  return null;
+}
+
+function match(pattern: string, path: string): Record<string, string> | null {
+  const [wanted, given] = [pattern.split("/"), path.replace(/(?<=.)\/$/, "").split("/")];
+  if (wanted.length !== given.length) return null;
+  const params: Record<string, string> = {};
+  for (const [at, part] of wanted.entries()) {
+    const text = given[at] ?? "";
+    if (part.startsWith(":")) params[part.slice(1)] = decode(text);
+    else if (part !== text) return null;
+  }
+  return params;
+}
+
+function decode(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}

@@ -1,0 +1,65 @@
+/** All runs, newest first. */
+import type { Run } from "../../../../src/client/schema.ts";
+import { useList } from "../../data/list.ts";
+import { param, segment } from "../../data/location.ts";
+import { api } from "../../data/session.ts";
+import { StateBadge } from "../../kit/badge.tsx";
+import { Explain } from "../../kit/explain.tsx";
+import { Filters, SelectFilter } from "../../kit/filters.tsx";
+import { Page } from "../../kit/layout.tsx";
+import { Empty } from "../../kit/state.tsx";
+import { type Column, VirtualTable } from "../../kit/table.tsx";
+import { Time } from "../../kit/time.tsx";
+
+const STATES = ["RUNNING", "PAUSED", "ENDING", "SUCCEEDED", "FAILED", "CANCELLED", "TIMEOUT"];
+
+export function RunsPage() {
+  const state = param("state");
+  const list = useList<Run>(
+    `runs ${state}`,
+    (cursor, signal) =>
+      api.value.request(
+        "GET /workflow-runs",
+        { query: { state: (state || undefined) as never, limit: 100, cursor } },
+        { signal },
+      ),
+    {
+      apply: (run, change) =>
+        change.event === "run" && change.data.run_id === run.run_id && change.data.at >= run.updated_at
+          ? { ...run, state: change.data.state, updated_at: change.data.at }
+          : run,
+      mayAdd: (change) => change.event === "run" && (state === "" || change.data.state === state),
+    },
+  );
+  return (
+    <Page title="Runs" isFilled>
+      <Filters names={["state"]}>
+        <SelectFilter name="state" label="State" options={STATES} />
+      </Filters>
+      <VirtualTable
+        what="runs"
+        list={list}
+        columns={COLUMNS}
+        keyOf={({ run_id }) => run_id}
+        empty={<Empty title="no runs match">Start one: cordum run start WORKFLOW</Empty>}
+      />
+    </Page>
+  );
+}
+
+const COLUMNS: readonly Column<Run>[] = [
+  {
+    name: "Run",
+    width: "minmax(9rem, 2fr)",
+    cell: (run) => (
+      <a class="mono" href={`/runs/${segment(run.run_id)}`}>
+        {run.run_id}
+      </a>
+    ),
+  },
+  { name: "State", width: "7.5rem", cell: ({ state }) => <StateBadge state={state} /> },
+  { name: "Workflow", width: "minmax(8rem, 1.2fr)", priority: 2, cell: (run) => `${run.workflow_id} v${run.version}` },
+  { name: "Started", width: "6.5rem", priority: 3, cell: ({ created_at }) => <Time at={created_at} /> },
+  { name: "Changed", width: "6.5rem", priority: 2, cell: ({ updated_at }) => <Time at={updated_at} /> },
+  { name: "", width: "4.6rem", cell: ({ run_id }) => <Explain of="run" id={run_id} /> },
+];

@@ -1,0 +1,124 @@
+/**
+ * Serves the built dashboard: its page at `/` and at the paths of its views, so that links to views work, and its assets.
+ *
+ * 1. The page contains no data and needs no key.
+ * 2. The names of assets contain a hash of their content: browsers keep them for ever. The page is validated each time.
+ * 3. The content security policy admits the assets of this gateway and requests to it, and nothing inline.
+ */
+import { createHash } from "node:crypto";
+import { existsSync, readdirSync } from "node:fs";
+import { readFile } from "node:fs/promises";
+import { join, relative, sep } from "node:path";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { Problem } from "./problem.ts";
+
+/** The paths of the views; those below them exist too. */
+export const VIEWS = [
+  ...["jobs", "runs", "approvals", "waves", "rollouts", "policy", "dead-letters", "lab", "audit"],
+  ...["workers", "keys", "settings", "schedules", "simulator"],
+] as const;
+
+/** `folder`: where the build wrote to; null if this process serves no dashboard. */
+export function serveDashboard(app: FastifyInstance, folder: string | null): void {
+  if (folder === null) return;
+  const files = new DashboardFiles(folder);
+  const page = async (request: FastifyRequest, reply: FastifyReply) => {
+    reply.headers(PAGE_HEADERS);
+    return files.send("index.html", request, reply);
+  };
+  for (const path of ["/", ...VIEWS.flatMap((view) => [`/${view}`, `/${view}/*`])]) {
+    app.route({ method: ["GET", "HEAD"], url: path, handler: page });
+  }
+  app.route<{ Params: { file: string } }>({
+    method: ["GET", "HEAD"],
+    url: "/assets/:file",
+    handler: async (request, reply) => {
+      reply.header("cache-control", "public, max-age=31536000, immutable");
+      return files.send(`assets/${request.params.file}`, request, reply);
+    },
+  });
+}
+
+interface Variant {
+  readonly bytes: Buffer;
+  readonly etag: string;
+}
+
+/** Files of the build, read once. Only names that the folder lists can be requested. */
+class DashboardFiles {
+  readonly #folder: string;
+  readonly #read = new Map<string, Promise<Variant>>();
+  #names: ReadonlySet<string> | null = null;
+
+  constructor(folder: string) {
+    this.#folder = folder;
+  }
+
+  async send(name: string, { headers }: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const accepted = String(headers["accept-encoding"] ?? "");
+    const encoding = ENCODINGS.find((one) => accepted.includes(one.name) && this.#has(`${name}${one.suffix}`));
+    const { bytes, etag } = await this.#variant(name, encoding?.suffix ?? "");
+    reply.headers({ etag, vary: "accept-encoding" }).type(TYPES[name.slice(name.lastIndexOf("."))] ?? BINARY);
+    if (encoding !== undefined) reply.header("content-encoding", encoding.name);
+    if (headers["if-none-match"] === etag) return reply.code(304).send();
+    return reply.send(bytes);
+  }
+
+  async #variant(name: string, suffix: string): Promise<Variant> {
+    const file = `${name}${suffix}`;
+    if (!this.#has(name)) {
+      const advice =
+        this.#names?.size === 0 ? "the dashboard is not built; run `npm run build`" : "load the page again";
+      throw new Problem("route_not_found", `\`GET /${name.slice(0, 200)}\` does not exist; ${advice}`);
+    }
+    const known = this.#read.get(file);
+    if (known !== undefined) return known;
+    const read = readFile(join(this.#folder, file)).then((bytes) => ({
+      bytes,
+      etag: `"${createHash("sha256").update(bytes).digest("base64url").slice(0, 22)}"`,
+    }));
+    this.#read.set(file, read);
+    return read;
+  }
+
+  #has(name: string): boolean {
+    this.#names ??= namesIn(this.#folder);
+    return this.#names.has(name);
+  }
+}
+
+/** With slashes: `assets/index-1a2b.js`. */
+function namesIn(folder: string): ReadonlySet<string> {
+  if (!existsSync(folder)) return new Set();
+  const entries = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
+  return new Set(entries.map((entry) => relative(folder, join(entry.parentPath, entry.name)).split(sep).join("/")));
+}
+
+const ENCODINGS = [
+  { name: "br", suffix: ".br" },
+  { name: "gzip", suffix: ".gz" },
+] as const;
+
+const TYPES: Readonly<Record<string, string>> = {
+  ".html": "text/html; charset=utf-8",
+  ".js": "text/javascript; charset=utf-8",
+  ".css": "text/css; charset=utf-8",
+  ".svg": "image/svg+xml",
+};
+const BINARY = "application/octet-stream";
+
+const PAGE_HEADERS = {
+  "cache-control": "no-cache",
+  "content-security-policy": [
+    "default-src 'none'",
+    "script-src 'self'",
+    "style-src 'self'",
+    "img-src 'self'",
+    "connect-src 'self'",
+    "base-uri 'none'",
+    "form-action 'none'",
+    "frame-ancestors 'none'",
+  ].join("; "),
+  "referrer-policy": "no-referrer",
+  "cross-origin-opener-policy": "same-origin",
+};

@@ -1,0 +1,26 @@
+/** The pictures of docs/dashboard.md. `data` runs once on a fresh control plane, before all pictures. */
+import type { Page } from "playwright-core";
+import type { Dashboard } from "./harness.ts";
+
+export interface Scene {
+  /** File name. */
+  readonly name: string;
+  readonly path: string;
+  readonly data?: (dashboard: Dashboard) => Promise<void>;
+  /** Before the picture is taken, for example a click. */
+  readonly prepare?: (page: Page) => Promise<void>;
+}
+
+export const SCENES: readonly Scene[] = [
+  { name: "now", path: "/" },
+  {
+    name: "jobs",
+    path: "/jobs",
+    data: async ({ api }) => {
+      const topics = ["demo.echo", "demo.flaky", "demo.approve", "demo.broken", "demo.slow", "demo.limited"];
+      for (let n = 0; n < 24; n++)
+        await api.jobs.submit({ topic: topics[n % topics.length] ?? "demo.echo", input: { n } });
+    },
+  },
+  { name: "runs", path: "/runs" },
+];
