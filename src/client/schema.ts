@@ -2304,6 +2304,14 @@ export interface Operations {
       readonly state?: string | undefined;
       /** Only jobs of this topic. */
       readonly topic?: string | undefined;
+      /** Only jobs with this label, as `key=value`. A job is found by its first 8 labels in alphabetical order. */
+      readonly label?: string | undefined;
+      /** Only of this time or later: a duration such as `90s`, `15m`, `24h` or `7d`, an ISO 8601 time such as `2030-01-31T12:00:00Z`, or a Unix time in s, ms or µs. */
+      readonly since?: string | undefined;
+      /** Only jobs that wait for a retry. */
+      readonly retrying?: boolean | undefined;
+      /** Only jobs that wait for a retry of this class, such as `lock_busy`. */
+      readonly class?: string | undefined;
       /** Only jobs with this trace id. */
       readonly trace_id?: string | undefined;
       /** Only jobs updated after this time: an ISO 8601 time such as `2030-01-31T12:00:00Z`, or a Unix time in s, ms or µs. */

@@ -1,8 +1,9 @@
 import type { Submission } from "../core/jobs/submission.ts";
 import { checkSubmission } from "../core/jobs/submission.ts";
 import type { Caller } from "../core/model/caller.ts";
-import { type Job, type JobState, STEP_LABELS } from "../core/model/job.ts";
+import type { Job, JobState } from "../core/model/job.ts";
 import { clientJobId, DEFAULT_ORG } from "../core/model/job-id.ts";
+import { STEP_LABELS } from "../core/model/lists/labels.ts";
 import type { Writable } from "../core/model/table.ts";
 import { permanent } from "../core/retry/intent.ts";
 import type { SenderSettings, Settings } from "../core/settings.ts";

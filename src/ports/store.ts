@@ -11,8 +11,9 @@ import type { Message } from "./bus.ts";
  * 3. Lists, queues, counters and due times are derived from the record by its table's `placement`. They change in the
  *    same commit as the record.
  * 4. `commit` writes `sends` to the outbox. The committer sends them after the commit, the sweeper sends the rest.
- * 5. Each filter has an index of its own: `list` never filters a page. Cursors are positions in the immutable order
- *    (score, id): a page neither repeats nor skips entries while entries are added.
+ * 5. Each filter has indexes of its own: `list` never filters a page. Cursors are positions in the immutable order
+ *    (score, id): a page neither repeats nor skips entries while entries are added. Several indexes are read as one, if
+ *    each record is in at most one of them with the same score; the cursor is valid for any of them.
  * 6. Adapters send the calls of one tick in one round trip: callers start many calls and await them together.
  */
 export interface Store {
@@ -121,11 +122,15 @@ export interface ScoreRange {
 }
 
 export interface CountQuery extends ScoreRange {
-  readonly index: string;
+  readonly index: Index;
 }
 
+/** A list, or the union of disjoint lists, at most `INDEXES_MAX`. */
+export type Index = string | readonly string[];
+export const INDEXES_MAX = 32;
+
 export interface ListQuery extends ScoreRange {
-  readonly index: string;
+  readonly index: Index;
   readonly limit: number;
   readonly cursor?: string | undefined;
   readonly order?: "newest" | "oldest";
@@ -220,6 +225,12 @@ function notIn(others: Placement["lists"], entries: Placement["lists"]): Placeme
 
 function sameEntry(a: { name: string; score: number } | null, b: { name: string; score: number } | null): boolean {
   return a === b || (a !== null && b !== null && a.name === b.name && a.score === b.score);
+}
+
+export function indexesOf(index: Index): readonly string[] {
+  if (typeof index === "string") return [index];
+  if (index.length > INDEXES_MAX) throw new Error(`a query of ${index.length} lists; the limit is ${INDEXES_MAX}`);
+  return index;
 }
 
 /** For a cursor that `list` did not return. */

@@ -14,7 +14,7 @@ import type {
   TakeQuery,
   Versioned,
 } from "../../ports/store.ts";
-import { invalidCursor } from "../../ports/store.ts";
+import { indexesOf, invalidCursor } from "../../ports/store.ts";
 import { type Deferred, RedisBatch } from "./batch.ts";
 import type { RedisConnection } from "./connection.ts";
 import {
@@ -84,7 +84,8 @@ export class RedisStore implements Store {
     const { first, last } = boundsOf(query);
     const after = cursor === undefined ? null : `(${cursor}`;
     const [start, end] = order === "oldest" ? [laterOf(first, after), last] : [earlierOf(last, after), first];
-    const reply = await this.#run(LIST, [ridOf(table.name, index), table.name, String(limit + 1), order, start, end]);
+    const lists = indexesOf(index).map((name) => ridOf(table.name, name));
+    const reply = await this.#run(LIST, [table.name, String(limit + 1), order, start, end, ...lists]);
     const items: Versioned<T>[] = [];
     for (let at = 0; at < reply.length && items.length < limit; at += 2) {
       const id = idOfMember(reply[at]!);
@@ -96,7 +97,8 @@ export class RedisStore implements Store {
 
   async count<T>(table: Table<T>, query: CountQuery): Promise<number> {
     const { first, last } = boundsOf(query);
-    return Number(await this.#pipe.run(COUNT, [ridOf(table.name, query.index), first, last]));
+    const lists = indexesOf(query.index).map((name) => ridOf(table.name, name));
+    return Number(await this.#pipe.run(COUNT, [first, last, ...lists]));
   }
 
   async take<T>(table: Table<T>, { queue, limit, nowMs, leaseMs }: TakeQuery): Promise<readonly Versioned<T>[]> {

@@ -1,4 +1,4 @@
-import type { CountQuery, DueQuery, ListQuery, TakeQuery } from "../../ports/store.ts";
+import { type CountQuery, type DueQuery, indexesOf, type ListQuery, type TakeQuery } from "../../ports/store.ts";
 import type { Claims, Place } from "./claims.ts";
 import type { Database, Statement } from "./database.ts";
 import { bytesSum, checkSum, rowSum } from "./integrity/checksum.ts";
@@ -39,16 +39,27 @@ export class Queries {
     const { score, id } =
       after === null || isBefore(isOldestFirst ? after : start, isOldestFirst ? start : after) ? start : after;
     const end = isOldestFirst ? (scoreMax ?? SCORE_MAX) : (scoreMin ?? -1);
-    const statement = isOldestFirst ? this.#sql.listOldest : this.#sql.listNewest;
-    const rows = statement.all(table, index, score, id, end, limit) as ListedRecord[];
-    return rows.map((row) => {
-      const { version, value, list_score } = checkedEntry(row);
-      return { score: list_score, id: row.id, version, value };
-    });
+    const read = (statement: Statement, name: string) => statement.all(table, name, score, id, end, limit);
+    const [only, ...others] = indexesOf(index);
+    if (only === undefined) return [];
+    if (others.length === 0) {
+      return (read(isOldestFirst ? this.#sql.listOldest : this.#sql.listNewest, only) as ListedRecord[]).map(listed);
+    }
+    // Only the records of the page are read, not those of all lists.
+    const places = isOldestFirst ? this.#sql.placesOldest : this.#sql.placesNewest;
+    return [only, ...others]
+      .flatMap((name) => (read(places, name) as ListPlace[]).map((place) => ({ ...place, name })))
+      .sort((a, b) => (isBefore(a, b) === isOldestFirst ? -1 : 1))
+      .slice(0, limit)
+      .map((place) => listed(this.#sql.entry.get(table, place.name, place.score, place.id) as ListedRecord));
   }
 
   count(table: string, { index, scoreMin, scoreMax }: CountQuery): number {
-    return (this.#sql.count.get(table, index, scoreMin ?? -1, scoreMax ?? SCORE_MAX) as { size: number }).size;
+    let size = 0;
+    for (const name of indexesOf(index)) {
+      size += (this.#sql.count.get(table, name, scoreMin ?? -1, scoreMax ?? SCORE_MAX) as { size: number }).size;
+    }
+    return size;
   }
 
   take(table: string, query: TakeQuery): readonly RecordRow[] {
@@ -103,6 +114,11 @@ export interface UnsentRow {
   readonly sum: number | null;
 }
 
+function listed(row: ListedRecord): PlacedRow {
+  const { version, value, list_score } = checkedEntry(row);
+  return { score: list_score, id: row.id, version, value };
+}
+
 function placed({ tbl, id, version, value }: StoredRecord, score: number | null): PlacedRow & Place {
   return { score: score!, table: tbl, id, version, value };
 }
@@ -126,15 +142,19 @@ interface FenceRow {
 type Statements = ReturnType<typeof prepare>;
 
 function prepare(db: Database) {
-  const list = (after: "<" | ">", order: "asc" | "desc"): Statement =>
+  const withRecords = `select ${LISTED_COLUMNS} from lists l left join records r on r.tbl = l.tbl and r.id = l.id `;
+  const list = (select: string, after: "<" | ">", order: "asc" | "desc"): Statement =>
     db.prepare(
-      `select ${LISTED_COLUMNS} from lists l left join records r on r.tbl = l.tbl and r.id = l.id ` +
-        `where l.tbl = ? and l.name = ? and (l.score, l.id) ${after} (?, ?) and l.score ${after === "<" ? ">=" : "<="} ? ` +
-        `order by l.score ${order}, l.id ${order} limit ?`,
+      `${select}where l.tbl = ? and l.name = ? and (l.score, l.id) ${after} (?, ?) ` +
+        `and l.score ${after === "<" ? ">=" : "<="} ? order by l.score ${order}, l.id ${order} limit ?`,
     );
+  const places = "select l.score, l.id from lists l ";
   return {
-    listNewest: list("<", "desc"),
-    listOldest: list(">", "asc"),
+    listNewest: list(withRecords, "<", "desc"),
+    listOldest: list(withRecords, ">", "asc"),
+    placesNewest: list(places, "<", "desc"),
+    placesOldest: list(places, ">", "asc"),
+    entry: db.prepare(`${withRecords}where l.tbl = ? and l.name = ? and l.score = ? and l.id = ?`),
     count: db.prepare("select count(*) as size from lists where tbl = ? and name = ? and score between ? and ?"),
     queue: db.prepare(
       `select ${RECORD_COLUMNS} from records r ` +

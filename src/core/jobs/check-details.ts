@@ -1,7 +1,7 @@
 import { CONSTRAINTS_ENV } from "../../protocol/constraints.ts";
 import { isTopic } from "../../protocol/subjects.ts";
-import { STEP_LABELS } from "../model/job.ts";
 import { type JobDetails, POINTER_LENGTH_MAX } from "../model/job-details.ts";
+import { STEP_LABELS } from "../model/lists/labels.ts";
 
 /**
  * Validates the optional fields of a request (`JobDetails`). Empty values, and a principal that is the actor, are left out, so

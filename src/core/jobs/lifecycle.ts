@@ -49,6 +49,7 @@ export function newJob(
     patience: {},
     error: null,
     history: [],
+    indexed: 1,
   };
   const bytes = countedBytes(input);
   if (bytes > 0) job.bytes = bytes;

@@ -87,6 +87,7 @@ export const ERRORS = {
   gate_unavailable: { status: 503, retryable: true, title: "admission lock busy" },
   lock_busy: { status: 503, retryable: true, title: "run lock busy" },
   store_unavailable: { status: 503, retryable: true, title: "store unavailable" },
+  index_building: { status: 503, retryable: true, title: "index is being built" },
   too_many_connections: { status: 503, retryable: true, title: "connection limit reached" },
   shutting_down: { status: 503, retryable: true, title: "server is shutting down" },
   not_ready: { status: 503, retryable: true, title: "server is not ready" },

@@ -7,6 +7,7 @@ import { type Arms, type Measures, unitLists } from "./arms.ts";
 import type { Caller } from "./caller.ts";
 import type { JobDetails, ProgressDetails, ResultDetails, StepRef } from "./job-details.ts";
 import { clientJobId } from "./job-id.ts";
+import { filterLists, unfilteredLists } from "./lists/job-lists.ts";
 import { withQuotas } from "./quota.ts";
 import type { CounterName, Placement, Table, Writable } from "./table.ts";
 
@@ -101,6 +102,8 @@ export interface Job {
   readonly measures?: Measures;
   /** Counted payload bytes (`quota.ts`); absent if there are none. */
   readonly bytes?: number;
+  /** The job has the lists of filters. Absent in jobs of earlier versions until their next change. */
+  readonly indexed?: 1;
 }
 
 /** An approval request, bound to this job and policy snapshot. */
@@ -210,10 +213,7 @@ export const JOBS: Table<Job> = {
   name: "job",
   placement(job): Placement {
     const score = job.createdMs;
-    const lists = [
-      { name: jobsOf(job.org), score },
-      { name: jobsOf(job.org, job.state), score },
-    ];
+    const lists = job.indexed === undefined ? unfilteredLists(job) : filterLists(job);
     if (job.bypass)
       lists.push({ name: job.bypass.reviewedMs === undefined ? unreviewedOf(job.org) : bypassedOf(job.org), score });
     const isQueued = job.state === "SCHEDULED";
@@ -270,7 +270,6 @@ const waitsForSlot = ({ wait }: Job): boolean => wait?.forSlot === true;
 
 export const childrenOf = (runId: string, stepId: string): string => `children/${runId}/${stepId}`;
 export const openChildrenOf = (runId: string, stepId: string): string => `children_open/${runId}/${stepId}`;
-export const jobsOf = (org: string, state?: JobState): string => (state ? `jobs/${org}/${state}` : `jobs/${org}`);
 export const jobsOfTrace = (org: string, traceId: string): string => `trace/${org}/${traceId}`;
 export const queueOf = (topic: string, org: string): string => `backlog/${topic}/${org}`;
 /** Queued jobs of a topic, across tenants, by age. */
@@ -304,15 +303,6 @@ export const underRule = (job: Job) => ({ group: "rule", name: `${job.org}/${job
 const PRIORITY_RANK: Readonly<Record<JobPriority, number>> = { critical: 0, interactive: 1, batch: 2 };
 /** Exceeds any creation time of this century, so priority precedes age. */
 const PRIORITY_STEP = 2 ** 42;
-
-/** Identify the run and step of a job; also sent to workers as environment. */
-export const STEP_LABELS = ["workflow_id", "run_id", "step_id"] as const;
-
-/**
- * Labels that only the control plane writes. Policies and operators trust them: a client that set them could pass its
- * job off as a step of a run, or as a bypass.
- */
-export const RESERVED_LABELS: readonly string[] = [...STEP_LABELS, "safety_bypassed", "safety_bypass_reason"];
 
 /** The job in its next state: a copy that the caller may complete. */
 export function moveJob(job: Job, to: JobState, nowMs: number): Writable<Job> {
@@ -360,6 +350,7 @@ function copyOf(job: Job): Writable<Job> {
     patience: job.patience,
     error: job.error,
     history: job.history,
+    indexed: 1,
   };
   if (job.submittedBy !== undefined) copy.submittedBy = job.submittedBy;
   if (job.caller !== undefined) copy.caller = job.caller;

@@ -3,5 +3,6 @@ export { type BulkAction, type BulkOutcome, bulkDeadLetters, recordBulk } from "
 export { type DeadLetterGroup, deadLetterGroups } from "./dead-letter-groups.ts";
 export { onDue } from "./due-timers.ts";
 export type { DutyStatus } from "./duty-loop.ts";
+export { indexEarlierJobs } from "./index-jobs.ts";
 export { discardDeadLetter, type RetryOutcome, redriveDeadLetter } from "./redrive.ts";
 export { Sweeper } from "./sweeper.ts";

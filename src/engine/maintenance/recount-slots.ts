@@ -1,4 +1,5 @@
-import { JOBS, jobsOf, OPEN_STATES, SLOT_WAITS_GROUP, slotWaitsIn, slotWaitsOf } from "../../core/model/job.ts";
+import { JOBS, OPEN_STATES, SLOT_WAITS_GROUP, slotWaitsIn, slotWaitsOf } from "../../core/model/job.ts";
+import { jobsOf } from "../../core/model/lists/job-lists.ts";
 import { OPEN_JOBS_GROUP, openJobsOf } from "../../core/model/quota.ts";
 import { openRunLists, RUNS, RUNS_GROUP, runsOpenOf } from "../../core/model/run.ts";
 import { ALL_WORKFLOWS, WORKFLOW_HEADS } from "../../core/model/workflow.ts";

@@ -1,5 +1,6 @@
-import { JOBS, type Job, jobsOf, RUNNING_GROUP } from "../../core/model/job.ts";
+import { JOBS, type Job, RUNNING_GROUP } from "../../core/model/job.ts";
 import { EVERY_SCOPE, isKillId, KILLS, type Kill, killId, POOLS_LIST } from "../../core/model/kill-switch.ts";
+import { jobsOf } from "../../core/model/lists/job-lists.ts";
 import { put } from "../../ports/store.ts";
 import { auditPut } from "../audit/index.ts";
 import { broadcastChange } from "../change-broadcast.ts";

@@ -1,6 +1,7 @@
 import type { Approver } from "../../core/jobs/approval.ts";
-import { JOBS, type Job, jobsOf } from "../../core/model/job.ts";
+import { JOBS, type Job } from "../../core/model/job.ts";
 import { clientJobId } from "../../core/model/job-id.ts";
+import { jobsOf } from "../../core/model/lists/job-lists.ts";
 import { redact } from "../../core/model/redact.ts";
 import type { Settings } from "../../core/settings.ts";
 import { auditPut } from "../../engine/audit/index.ts";

@@ -1,17 +1,19 @@
 /** Jobs. Jobs of other tenants are reported as not found; inputs are redacted. */
-import { Type } from "typebox";
+import { type JobFilter, jobLists } from "../../core/jobs/job-filter.ts";
 import { applyRemediation } from "../../core/jobs/submission.ts";
 import { EVERY_ORG } from "../../core/model/api-key.ts";
-import { bareTopic } from "../../core/model/canonical.ts";
-import { JOB_STATES, JOBS, type Job, type JobState, jobsOf, jobsOfTrace } from "../../core/model/job.ts";
+import { JOBS, type Job, jobsOfTrace } from "../../core/model/job.ts";
 import { redact } from "../../core/model/redact.ts";
 import { suggestion } from "../../core/model/suggestion.ts";
 import type { Remediation } from "../../core/policy/decision.ts";
 import { cancelOwnJob, loadTenantJob } from "../../engine/dispatch/index.ts";
+import { indexEarlierJobs } from "../../engine/maintenance/index.ts";
 import { explain } from "../../engine/observe/index.ts";
+import type { Index } from "../../ports/store.ts";
 import { namedTenant } from "../auth/access.ts";
 import { Problem } from "../problem.ts";
 import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route } from "../route.ts";
+import { JOB_QUERY, readJobQuery } from "../views/job-query.ts";
 import {
   CANCEL_BODY,
   DECISIONS,
@@ -23,12 +25,10 @@ import {
   SUBMIT_RESPONSE,
 } from "../views/job-schemas.ts";
 import { decisionsView, explanationView, jobDetail, jobView, revealedFields } from "../views/job-views.ts";
-import { type Filter, listFiltered, listPage, pageOf, pageQuery, queryText } from "../views/page.ts";
+import { listFiltered, listPage, pageOf, queryText } from "../views/page.ts";
 import { readValue } from "../views/payloads.ts";
 import { SUBMIT_BODY } from "../views/submission-schemas.ts";
 import { type Fields, idempotencyKey, readSubmission, submit, submitterFields, toSubmission } from "./submit.ts";
-
-const TIMES = "an ISO 8601 time such as `2030-01-31T12:00:00Z`, or a Unix time in s, ms or µs";
 
 export const JOB_ROUTES: readonly Route[] = [
   {
@@ -46,18 +46,7 @@ export const JOB_ROUTES: readonly Route[] = [
     path: "/api/v1/jobs",
     summary: "List jobs, newest first",
     access: "read",
-    query: pageQuery({
-      state: Type.Optional(Type.String({ description: "Only jobs in this state." })),
-      topic: Type.Optional(Type.String({ maxLength: 140, description: "Only jobs of this topic." })),
-      trace_id: Type.Optional(Type.String({ maxLength: 300, description: "Only jobs with this trace id." })),
-      updated_after: Type.Optional(
-        Type.String({ maxLength: 40, description: `Only jobs updated after this time: ${TIMES}.` }),
-      ),
-      updated_before: Type.Optional(
-        Type.String({ maxLength: 40, description: `Only jobs updated before this time: ${TIMES}.` }),
-      ),
-      tenant: Type.Optional(Type.String({ description: "The tenant, in place of the header `X-Tenant-ID`." })),
-    }),
+    query: JOB_QUERY,
     response: pageOf(JOB),
     handle: listJobs,
   },
@@ -120,55 +109,37 @@ async function loadJob({ engine }: Gateway, { org, params }: GatewayRequest): Pr
 
 async function listJobs({ engine }: Gateway, request: GatewayRequest): Promise<GatewayResponse> {
   const { query } = request;
-  const { store } = engine.world;
+  const { store, clock } = engine.world;
   const org = namedTenant(request, { tenant: queryText(query, "tenant") });
-  const state = readState(queryText(query, "state"));
-  const traceId = queryText(query, "trace_id");
-  const filter = readFilter(query, traceId === undefined ? undefined : state);
-  const list = (index: string) =>
-    filter === null
-      ? listPage(store, JOBS, index, query, (item) => jobView(item.value))
-      : listFiltered(store, JOBS, index, query, filter, (item) => jobView(item.value));
-  if (traceId === undefined) return list(jobsOf(org, state));
+  const { filter, range, rest, traceId } = readJobQuery(query, clock.now());
+  const list = (index: Index) =>
+    rest === null
+      ? listPage(store, JOBS, index, query, ({ value }) => jobView(value), range)
+      : listFiltered(store, JOBS, index, query, rest, ({ value }) => jobView(value), range);
+  if (traceId === undefined) {
+    await requireLists(engine, org, filter);
+    return list(jobLists(org, filter));
+  }
   // A job without a submitted trace id has its own id as such, and is in no list of a trace.
   const own = queryText(query, "cursor") === undefined ? await loadTenantJob(engine, { org, jobId: traceId }) : null;
-  const isListed = own?.value.traceId === traceId && (filter === null || filter.matches(own.value));
+  const isListed =
+    own?.value.traceId === traceId &&
+    own.value.createdMs >= (range.scoreMin ?? 0) &&
+    (rest === null || rest.matches(own.value));
   const page = await list(jobsOfTrace(org, traceId));
   return isListed ? ok({ ...(page.body as object), items: [jobView(own.value), ...itemsOf(page)] }) : page;
 }
 
 const itemsOf = ({ body }: GatewayResponse): readonly object[] => (body as { items: readonly object[] }).items;
 
-/** Filters without an index; null if there is none. */
-function readFilter(query: GatewayRequest["query"], state: JobState | undefined): Filter<Job> | null {
-  const given = queryText(query, "topic");
-  const topic = given === undefined ? undefined : bareTopic(given);
-  const afterMs = readTime(query, "updated_after");
-  const beforeMs = readTime(query, "updated_before");
-  if ([state, topic, afterMs, beforeMs].every((value) => value === undefined)) return null;
-  return {
-    key: JSON.stringify({ state, topic, afterMs, beforeMs }),
-    matches: (job) =>
-      (state === undefined || job.state === state) &&
-      (topic === undefined || bareTopic(job.topic) === topic) &&
-      (afterMs === undefined || job.updatedMs > afterMs) &&
-      (beforeMs === undefined || job.updatedMs < beforeMs),
-  };
-}
-
-/** Unix times of this century differ in magnitude by their unit. */
-function readTime(query: GatewayRequest["query"], name: string): number | undefined {
-  const text = queryText(query, name);
-  if (text === undefined) return undefined;
-  const unix = /^\d{1,17}$/.test(text) ? Number(text) : null;
-  const ms = unix === null ? (ISO_TIME.test(text) ? Date.parse(text) : Number.NaN) : unixToMs(unix);
-  if (Number.isFinite(ms)) return ms;
-  throw new Problem("invalid_request", `\`${name}\` must be ${TIMES}, not \`${text.slice(0, 40)}\``);
-}
-
-function unixToMs(unix: number): number {
-  if (unix < 1e11) return unix * 1_000;
-  return unix < 1e14 ? unix : unix / 1_000;
+/** Jobs of earlier versions are in the lists of states only, until they are indexed. */
+async function requireLists(engine: Gateway["engine"], org: string, filter: JobFilter): Promise<void> {
+  const { state: _, ...others } = filter;
+  if (Object.values(others).every((value) => value === undefined || value === false)) return;
+  const { left } = await indexEarlierJobs(engine, org);
+  if (left === 0) return;
+  const detail = `${left} jobs of an earlier version are being added to the index of filters; only \`state\` and \`since\` work until then`;
+  throw new Problem("index_building", detail, { left });
 }
 
 async function getJob(gateway: Gateway, request: GatewayRequest): Promise<GatewayResponse> {
@@ -255,15 +226,4 @@ function findRemediation(job: Job, id: string | undefined): Remediation {
   });
 }
 
-function readState(text: string | undefined): JobState | undefined {
-  if (text === undefined) return undefined;
-  const name = text.toUpperCase();
-  const state = JOB_STATES.find((known) => known === name);
-  if (state !== undefined) return state;
-  const known = JOB_STATES.map((one) => `\`${one}\``).join(", ");
-  const hint = suggestion(name, JOB_STATES) || `; known are ${known}`;
-  throw new Problem("invalid_request", `unknown state \`${text.slice(0, 40)}\`${hint}`);
-}
-
 const KEY_LENGTH_MAX = 256;
-const ISO_TIME = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:\d{2}))?$/;

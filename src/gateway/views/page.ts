@@ -1,7 +1,8 @@
 /** Pagination: `limit` and an opaque `cursor` in, `{items, next_cursor}` out. */
+import { createHash } from "node:crypto";
 import { type TSchema, Type } from "typebox";
 import type { Table } from "../../core/model/table.ts";
-import type { ScoreRange, Store, Versioned } from "../../ports/store.ts";
+import type { Index, ScoreRange, Store, Versioned } from "../../ports/store.ts";
 import { invalidCursorProblem, Problem } from "../problem.ts";
 import { type GatewayRequest, type GatewayResponse, ok } from "../route.ts";
 
@@ -32,17 +33,23 @@ export const pageOf = (item: TSchema): TSchema => {
 export async function listPage<T>(
   store: Store,
   table: Table<T>,
-  index: string,
+  index: Index,
   query: GatewayRequest["query"],
   view: (item: Versioned<T>) => object,
   range: ScoreRange = {},
 ): Promise<GatewayResponse> {
-  const cursor = readCursor(queryText(query, "cursor"), index);
+  const name = nameOf(index);
+  const cursor = readCursor(queryText(query, "cursor"), name);
   const page = await store.list(table, { ...range, index, limit: readLimit(queryText(query, "limit")), cursor });
   return ok({
     items: page.items.map(view),
-    next_cursor: page.cursor === null ? null : writeCursor(index, page.cursor),
+    next_cursor: page.cursor === null ? null : writeCursor(name, page.cursor),
   });
+}
+
+/** Short for a union of lists: cursors are parts of URLs. */
+function nameOf(index: Index): string {
+  return typeof index === "string" ? index : createHash("sha256").update(JSON.stringify(index)).digest("base64url");
 }
 
 /** Keeps the items of an index that match. `key` describes the filter: a cursor is valid with the same filter only. */
@@ -58,17 +65,18 @@ export interface Filter<T> {
 export async function listFiltered<T>(
   store: Store,
   table: Table<T>,
-  index: string,
+  index: Index,
   query: GatewayRequest["query"],
   filter: Filter<T>,
   view: (item: Versioned<T>) => object,
+  range: ScoreRange = {},
 ): Promise<GatewayResponse> {
-  const name = `${index}?${filter.key}`;
+  const name = `${nameOf(index)}?${filter.key}`;
   const limit = readLimit(queryText(query, "limit"));
   const items: object[] = [];
   let cursor = readCursor(queryText(query, "cursor"), name);
   for (let scanned = 0; scanned < SCANNED_MAX; scanned += CHUNK) {
-    const chunk = await store.list(table, { index, limit: CHUNK, cursor });
+    const chunk = await store.list(table, { ...range, index, limit: CHUNK, cursor });
     let read = 0;
     for (const item of chunk.items) {
       read++;
@@ -77,7 +85,7 @@ export async function listFiltered<T>(
     }
     if (items.length === limit && read < chunk.items.length) {
       // The cursor of a chunk is that of its last item: the next page starts after the last item of this one.
-      cursor = (await store.list(table, { index, limit: read, cursor })).cursor ?? undefined;
+      cursor = (await store.list(table, { ...range, index, limit: read, cursor })).cursor ?? undefined;
       break;
     }
     cursor = chunk.cursor ?? undefined;

@@ -14,8 +14,8 @@ import type {
   TakeQuery,
   Versioned,
 } from "../../ports/store.ts";
-import { deltasOf, invalidCursor, movesOf } from "../../ports/store.ts";
-import { Sorted } from "./sorted.ts";
+import { deltasOf, indexesOf, invalidCursor, movesOf } from "../../ports/store.ts";
+import { merged, Sorted } from "./sorted.ts";
 
 /**
  * The server of the simulated store: the semantics of the Store port, synchronous and in memory.
@@ -104,9 +104,12 @@ export class MemoryStore {
 
   list<T>(table: Table<T>, query: ListQuery): Page<T> {
     const data = this.#table(table.name);
-    const places =
-      data.lists.get(query.index)?.page(query.order ?? "newest", readCursor(query.cursor), query.limit + 1, query) ??
-      [];
+    const { order = "newest", limit } = query;
+    const pages = indexesOf(query.index).map(
+      (index) => data.lists.get(index)?.page(order, readCursor(query.cursor), limit + 1, query) ?? [],
+    );
+    const [only, ...others] = pages;
+    const places = others.length === 0 ? (only ?? []) : merged(pages.flat(), order);
     const shown = places.slice(0, query.limit);
     const last = shown.at(-1);
     return {
@@ -116,9 +119,11 @@ export class MemoryStore {
   }
 
   countIn<T>(table: Table<T>, query: CountQuery): number {
-    return (
-      this.#table(table.name).lists.get(query.index)?.page("oldest", null, Number.MAX_SAFE_INTEGER, query).length ?? 0
+    const { lists } = this.#table(table.name);
+    const sizes = indexesOf(query.index).map(
+      (index) => lists.get(index)?.page("oldest", null, Number.MAX_SAFE_INTEGER, query).length ?? 0,
     );
+    return sizes.reduce((sum, size) => sum + size, 0);
   }
 
   take<T>(table: Table<T>, { queue, limit, nowMs, leaseMs }: TakeQuery): readonly Versioned<T>[] {

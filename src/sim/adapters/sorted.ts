@@ -121,6 +121,12 @@ export class Sorted {
 
 const CHUNK_MAX = 256;
 
+/** Entries of several sets in one order. */
+export function merged(entries: readonly SortedEntry[], order: "newest" | "oldest"): readonly SortedEntry[] {
+  const oldestFirst = entries.toSorted((a, b) => compare(a, b.score, b.id));
+  return order === "oldest" ? oldestFirst : oldestFirst.reverse();
+}
+
 function compare(entry: SortedEntry, score: number, id: string): number {
   if (entry.score !== score) return entry.score < score ? -1 : 1;
   return entry.id === id ? 0 : entry.id < id ? -1 : 1;

@@ -6,6 +6,40 @@ export function listCases(test: StoreCase): void {
   orderCases(test);
   pagingCases(test);
   rangeCases(test);
+  unionCases(test);
+}
+
+function unionCases(test: StoreCase): void {
+  const colours = ["red", "green", "blue"] as const;
+
+  test("reads disjoint lists as one, in one order, with one cursor", async (kit) => {
+    const docs = names("d", 60).map((id, n) => [id, listed(Math.floor(n / 4), `c/${colours[n % 3]}`)] as const);
+    await kit.create(Object.fromEntries(docs));
+    const union = ["c/red", "c/blue", "c/none"];
+    const expected = names("d", 60).filter((_, n) => n % 3 !== 1);
+    for (const limit of [1, 7, 40, 41]) {
+      const pages = await kit.pages({ index: union, limit, order: "oldest" });
+      expect(pages.flat()).toEqual(expected);
+      expect(pages.slice(0, -1).every((page) => page.length === limit)).toBe(true);
+      expect((await kit.pages({ index: union, limit })).flat()).toEqual([...expected].reverse());
+    }
+    const range = { index: union, scoreMin: 3, scoreMax: 8 };
+    const within = expected.filter((id) => Number(id.slice(2)) >= 12 && Number(id.slice(2)) < 36);
+    expect((await kit.pages({ ...range, limit: 5, order: "oldest" })).flat()).toEqual(within);
+    expect(await kit.run(kit.store.count(DOCS, range))).toBe(within.length);
+    expect(await kit.pages({ index: [], limit: 5 })).toEqual([[]]);
+    expect(await kit.run(kit.store.count(DOCS, { index: [] }))).toBe(0);
+  });
+
+  test("skips no record of a union that moves between its lists", async (kit) => {
+    await kit.create(Object.fromEntries(names("d", 30).map((id, n) => [id, listed(n, "s/open")])));
+    const pages = await kit.pages({ index: ["s/open", "s/done"], limit: 4, order: "oldest" }, async (page) => {
+      for (const n of [page * 4 - 1, page * 4, page * 4 + 9]) {
+        if (n < 30) await kit.set(names("d", 30)[n]!, listed(n, "s/done"));
+      }
+    });
+    expect(pages.flat()).toEqual(names("d", 30));
+  });
 }
 
 function rangeCases(test: StoreCase): void {

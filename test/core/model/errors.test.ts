@@ -16,7 +16,7 @@ const CODES: Readonly<Record<number, string>> = {
   429: "evaluation_busy too_many_requests too_many_runs quota_exceeded too_many_waiting",
   431: "headers_too_large",
   500: "internal",
-  503: "safety_unavailable gate_unavailable lock_busy store_unavailable too_many_connections shutting_down not_ready",
+  503: "safety_unavailable gate_unavailable lock_busy store_unavailable index_building too_many_connections shutting_down not_ready",
 };
 
 test.each(Object.entries(CODES))("status %s", (status, codes) => {

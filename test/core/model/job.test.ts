@@ -47,6 +47,7 @@ const WHOLE: Required<Job> = {
   arms: { R1: { arm: "treatment", stage: 0, untilMs: 9 } },
   measures: { R1: NO_MEASURE },
   bytes: 5_000,
+  indexed: 1,
 };
 
 describe("a transition", () => {
@@ -65,8 +66,8 @@ describe("a transition", () => {
 });
 
 describe("a stored job", () => {
-  const { wait: _, step: __, bypass: ___, arms: ____, ...plain } = WHOLE;
-  const job = (change: Partial<Job>): Job => ({ ...plain, wait: null, traceId: "j", ...change });
+  const { wait: _, step: __, bypass: ___, arms: ____, labels: _____, ...plain } = WHOLE;
+  const job = (change: Partial<Job>): Job => ({ ...plain, labels: {}, wait: null, traceId: "j", ...change });
   const listsOf = (change: Partial<Job>) => JOBS.placement(job(change)).lists.map(({ name }) => name);
   const countersOf = (change: Partial<Job>) =>
     JOBS.placement(job(change))
@@ -88,12 +89,16 @@ describe("a stored job", () => {
     ["no trace if it is a step", { traceId: "tr", step }, []],
     ["the bypasses to review", { bypass: { leaseId: "l", reason: "why", atMs: 1 } }, ["unreviewed/o"]],
     ["the reviewed bypasses", { bypass: { leaseId: "l", reason: "why", atMs: 1, reviewedMs: 2 } }, ["bypassed/o"]],
-    ["the steps that wait for a slot", { wait: forSlot }, ["slot_waits/o"]],
+    [
+      "the steps that wait for a slot",
+      { wait: forSlot },
+      ["jobs/o/DISPATCHED~no_slot", "jobs/o/DISPATCHED~no_slot/t", "slot_waits/o"],
+    ],
     ["the open children of its step", { step: { ...step, index: 4 } }, ["children/r/s", "children_open/r/s"]],
     ["the children of its step when it has ended", { state: "FAILED", step: { ...step, index: 4 } }, ["children/r/s"]],
   ])("is listed under %s", (_what, change, lists) => {
     const { state = "DISPATCHED" } = change;
-    expect(listsOf(change)).toEqual(["jobs/o", `jobs/o/${state}`, ...lists]);
+    expect(listsOf(change)).toEqual([`jobs/o/${state}`, `jobs/o/${state}/t`, ...lists]);
   });
 
   test("is listed as a unit of its rollouts unless its run is the unit", () => {

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
+import { jobLists } from "../../../src/core/jobs/job-filter.ts";
 import { DEAD_LETTERS } from "../../../src/core/model/dead-letter.ts";
-import { JOB_STATES, JOBS, jobsOf } from "../../../src/core/model/job.ts";
+import { JOBS } from "../../../src/core/model/job.ts";
 import { permanent, retryAfter } from "../../../src/core/retry/intent.ts";
 import { loadTenantJob } from "../../../src/engine/dispatch/index.ts";
 import { startControl } from "../../../src/engine/start-control.ts";
@@ -75,7 +76,7 @@ describe("job lifecycle", () => {
     const { engine } = await harness.control("c1");
     const input = "x".repeat(2 * 1024 * 1024 + 1);
     await expect(harness.admit(engine, { topic: "demo.echo", input })).rejects.toThrow(/limit is 2097152/);
-    const page = await harness.run(engine.world.store.list(JOBS, { index: jobsOf("default"), limit: 10 }));
+    const page = await harness.run(engine.world.store.list(JOBS, { index: jobLists("default", {}), limit: 10 }));
     expect(page.items).toEqual([]);
   });
 
@@ -83,10 +84,10 @@ describe("job lifecycle", () => {
     const harness = new Harness({ retention: { jobsMs: 60_000, runsMs: 60_000, idempotencyMs: 30_000 } });
     const { engine } = await harness.control("c1");
     await harness.worker("w1", ["demo.echo"], echo);
-    await harness.admit(engine, { topic: "demo.echo", idempotencyKey: "k" });
+    await harness.admit(engine, { topic: "demo.echo", idempotencyKey: "k", labels: { k: "v" } });
     await harness.pass(70_000);
-    for (const state of [undefined, ...JOB_STATES]) {
-      const page = await harness.run(engine.world.store.list(JOBS, { index: jobsOf("default", state), limit: 10 }));
+    for (const filter of [{}, { topic: "demo.echo" }, { label: { key: "k", value: "v" } }]) {
+      const page = await harness.run(engine.world.store.list(JOBS, { index: jobLists("default", filter), limit: 10 }));
       expect(page.items).toEqual([]);
     }
   });

@@ -1,7 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { defaultSettings } from "../../../src/config/config.ts";
 import { DEAD_LETTERS } from "../../../src/core/model/dead-letter.ts";
-import { APPROVALS_GROUP, JOBS, jobsOf } from "../../../src/core/model/job.ts";
+import { APPROVALS_GROUP, JOBS } from "../../../src/core/model/job.ts";
+import { jobsOf } from "../../../src/core/model/lists/job-lists.ts";
 import type { Decision, PolicyRequest } from "../../../src/core/policy/decision.ts";
 import type { Engine } from "../../../src/engine/engine.ts";
 import { type ApproveOutcome, approve, reject } from "../../../src/engine/safety/approve-job.ts";

@@ -1,7 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { localSafety } from "../../../src/adapters/node/local-safety.ts";
+import { jobLists } from "../../../src/core/jobs/job-filter.ts";
 import { AUDIT_PENDING, pendingAuditOf } from "../../../src/core/model/audit.ts";
-import { JOBS, jobsOf } from "../../../src/core/model/job.ts";
+import { JOBS } from "../../../src/core/model/job.ts";
 import { IN_FORCE, POLICY_CHOICE, POLICY_TEXTS, RELEASES_MAX } from "../../../src/core/model/policy-release.ts";
 import { compile } from "../../../src/core/policy/compile.ts";
 import { readPolicy } from "../../../src/core/policy/document.ts";
@@ -286,7 +287,7 @@ test("every decision under load uses one policy consistently", async () => {
     await harness.pass(20);
   }
   const store = (engines[0] as Engine).world.store;
-  const { items } = await harness.run(store.list(JOBS, { index: jobsOf("default"), limit: 200 }));
+  const { items } = await harness.run(store.list(JOBS, { index: jobLists("default", {}), limit: 200 }));
   expect(items.length).toBeGreaterThan(150);
   for (const { value: job } of items) {
     const snapshot = known.get(job.safety?.snapshot ?? "");

@@ -228,6 +228,7 @@ describe("list", () => {
       throw new Error("no last page");
     };
     for (const limit of [1, 2, 3, 4, 5]) {
+      expect(await all(`updated_after=1000000000&topic=demo.far`, limit)).toEqual(["j9", "j6", "j3", "j0"]);
       expect(await all("topic=demo.far", limit)).toEqual(["j9", "j6", "j3", "j0"]);
       expect(await all("topic=job.demo.far&state=CANCELLED", limit)).toEqual(["j9", "j6", "j3", "j0"]);
     }
@@ -251,7 +252,7 @@ describe("list", () => {
     expect((await gateway.call("GET", other)).statusCode).toBe(400);
   });
 
-  test("by a rare `topic` reads a bounded number of jobs per request", async () => {
+  test("by a rare time of the last update reads a bounded number of jobs per request", async () => {
     let read = 0;
     gateway = await openTestGateway({
       change: (world) => ({
@@ -269,11 +270,14 @@ describe("list", () => {
         }),
       }),
     });
-    await submit({ job_id: "rare", topic: "demo.rare" });
+    await submit({ job_id: "rare" });
+    await gateway.call("POST", "/api/v1/jobs/rare/cancel");
+    const { updatedMs } = await stored("rare");
+    const path = `/api/v1/jobs?updated_before=${updatedMs + 1}`;
+    await expect.poll(() => Date.now()).toBeGreaterThan(updatedMs + 1);
     for (let at = 0; at < 1_100; at += 100) {
       await Promise.all(Array.from({ length: 100 }, (_, nth) => submit({ job_id: `j${at + nth}` })));
     }
-    const path = "/api/v1/jobs?topic=demo.rare";
     const first = (await gateway.call("GET", path)).json<{ items: Body[]; next_cursor: string }>();
     expect(first).toMatchObject({ items: [], next_cursor: expect.any(String) });
     expect(read).toBeLessThanOrEqual(1_000);

@@ -2,10 +2,11 @@ import { script } from "../script.ts";
 import { RECORDS } from "./records.ts";
 
 /**
- * One page of a list with its records.
+ * One page of the union of lists with its records.
  *
  * KEYS[1]  key prefix
- * ARGV     list ("table/name"), table, limit, "newest" or "oldest", where the page starts and ends, as bounds of ZRANGE BYLEX
+ * ARGV     table, limit, "newest" or "oldest", where the page starts and ends, as bounds of ZRANGE BYLEX, list
+ *          ("table/name"), list, …
  * returns  member, record, member, record, …
  *
  * Members have the Redis score 0 and start with their padded score, so they sort by (score, id). A page can start after a
@@ -13,15 +14,23 @@ import { RECORDS } from "./records.ts";
  */
 export const LIST = script(`${RECORDS}
 local P, call = KEYS[1], redis.call
-local list, record = P .. 'l:' .. ARGV[1], P .. 'r:' .. ARGV[2] .. '/'
-local members
-if ARGV[4] == 'oldest' then
-  members = call('ZRANGE', list, ARGV[5], ARGV[6], 'BYLEX', 'LIMIT', '0', ARGV[3])
-else
-  members = call('ZRANGE', list, ARGV[5], ARGV[6], 'BYLEX', 'REV', 'LIMIT', '0', ARGV[3])
+local record, isOldest, limit = P .. 'r:' .. ARGV[1] .. '/', ARGV[3] == 'oldest', tonumber(ARGV[2])
+local function page(list)
+  if isOldest then return call('ZRANGE', list, ARGV[4], ARGV[5], 'BYLEX', 'LIMIT', '0', ARGV[2]) end
+  return call('ZRANGE', list, ARGV[4], ARGV[5], 'BYLEX', 'REV', 'LIMIT', '0', ARGV[2])
+end
+local members = {}
+for at = 6, #ARGV do
+  local some = page(P .. 'l:' .. ARGV[at])
+  if #members == 0 then members = some
+  else for _, member in ipairs(some) do members[#members + 1] = member end end
+end
+if #ARGV > 6 then
+  table.sort(members, function(a, b) if isOldest then return a < b end return a > b end)
 end
 local out, n = {}, 0
-for _, member in ipairs(members) do
+for at = 1, math.min(#members, limit) do
+  local member = members[at]
   local value = read(record .. string.sub(member, string.find(member, ':', 1, true) + 1))
   if value then
     out[n + 1], out[n + 2] = member, value
@@ -32,13 +41,15 @@ return out
 `);
 
 /**
- * The number of entries of a list.
+ * The number of entries of lists.
  *
  * KEYS[1]  key prefix
- * ARGV     list ("table/name"), first and last member, as bounds of ZLEXCOUNT
+ * ARGV     first and last member, as bounds of ZLEXCOUNT, list ("table/name"), list, …
  */
 export const COUNT = script(`
-return redis.call('ZLEXCOUNT', KEYS[1] .. 'l:' .. ARGV[1], ARGV[2], ARGV[3])
+local size = 0
+for at = 3, #ARGV do size = size + redis.call('ZLEXCOUNT', KEYS[1] .. 'l:' .. ARGV[at], ARGV[1], ARGV[2]) end
+return size
 `);
 
 /**

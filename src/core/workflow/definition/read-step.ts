@@ -1,6 +1,6 @@
 import { nfc, nfcList } from "../../model/canonical.ts";
-import { RESERVED_LABELS } from "../../model/job.ts";
 import type { StepRetry } from "../../model/job-details.ts";
+import { RESERVED_LABELS } from "../../model/lists/labels.ts";
 import type { Expressions } from "./expression.ts";
 import { Fields, got, isObject, type Path, type Problems } from "./fields.ts";
 import type { Link, StepDraft } from "./graph.ts";
