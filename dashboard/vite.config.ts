@@ -19,5 +19,6 @@ export default defineConfig({
     modulePreload: { polyfill: false },
     reportCompressedSize: false,
   },
-  server: { port: 5173, proxy: { "/api": { target, changeOrigin: true } } },
+  // The gateway accepts sessions of its own origin only.
+  server: { port: 5173, proxy: { "/api": { target, changeOrigin: true, headers: { origin: target } } } },
 });

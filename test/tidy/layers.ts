@@ -51,6 +51,32 @@ export const LAYERS: Readonly<Record<string, readonly string[]>> = {
   index: ["*"],
 };
 
+/** The same for folders of dashboard/src; a page imports no other page. */
+const DASHBOARD: Readonly<Record<string, readonly string[]>> = {
+  data: ["data", "client", "type core/model"],
+  kit: ["kit", "data", "client"],
+  pages: ["kit", "data", "client"],
+  app: ["app", "kit", "data", "pages/registry.ts", "client"],
+  "main.tsx": ["app", "data", "styles"],
+};
+
+export function checkDashboardLayers(sources: readonly Source[]): Violation[] {
+  return sources.flatMap((source) =>
+    source.imports.flatMap(({ from, isTypeOnly, line }) => {
+      const target = targetOf(source, from);
+      if (target === null) return [];
+      const [, , area = "", page = ""] = source.path.split("/");
+      const row = DASHBOARD[area] ?? [];
+      const [top = "", ...rest] = target.replace(/^dashboard\/src\/|^src\//, "").split("/");
+      const inner = top === "core" ? `core/${rest[0]}` : top === "pages" ? `pages/${rest[0]}` : top;
+      const isOwn = inner === `pages/${page}` || source.path.endsWith("pages/registry.ts");
+      if (isOwn || allows(row, inner, isTypeOnly)) return [];
+      const message = `imports \`${from}\`: \`${area}\` may import ${row.join(", ")}; move what pages share to kit or data`;
+      return [{ path: source.path, line, message }];
+    }),
+  );
+}
+
 /** Packages and `node:` modules that files may import, by path prefix. */
 const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   "src/adapters/": ["*"],

@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import { globalUses } from "./globals.ts";
-import { checkLayers, checkPackages, LAYERS } from "./layers.ts";
+import { checkDashboardLayers, checkLayers, checkPackages, LAYERS } from "./layers.ts";
 import {
   checkBarrels,
   checkDeadFiles,
@@ -76,6 +76,26 @@ describe("imports point inward", () => {
   it("reports the line", () => {
     const text = '\nimport type { A } from "./a.ts";\nimport { b } from "../../engine/b.ts";\n';
     expect(places(checkLayers(plant({ "src/core/model/c.ts": text })))).toEqual(["src/core/model/c.ts:3"]);
+  });
+});
+
+describe("layers of the dashboard", () => {
+  it.each([
+    ["dashboard/src/pages/jobs/a.tsx", 'import { b } from "../runs/b.ts";'],
+    ["dashboard/src/kit/a.tsx", 'import { b } from "../pages/jobs/b.ts";'],
+    ["dashboard/src/data/a.ts", 'import { b } from "../kit/b.tsx";'],
+    ["dashboard/src/data/a.ts", 'import { b } from "../../../src/core/model/b.ts";'],
+    ["dashboard/src/pages/jobs/a.tsx", 'import { b } from "../../../../src/gateway/b.ts";'],
+  ])("rejects in %s: %s", (path, text) => {
+    expect(objects(checkDashboardLayers, path, text)).toBe(true);
+  });
+
+  it.each([
+    ["dashboard/src/pages/jobs/a.tsx", 'import { b } from "./b.ts";\nimport { c } from "../../kit/c.tsx";'],
+    ["dashboard/src/pages/registry.ts", 'const b = import("./jobs/b.tsx");'],
+    ["dashboard/src/data/a.ts", 'import { b } from "../../../src/client/b.ts";'],
+  ])("allows in %s: %s", (path, text) => {
+    expect(checkDashboardLayers(plant({ [path]: text }))).toEqual([]);
   });
 });
 

@@ -37,7 +37,7 @@ export interface Violation {
 }
 
 export function parseSource(path: string, text: string): Source {
-  const tree = parseAst(text, { lang: "ts" }, path) as unknown as Node;
+  const tree = parseAst(text, { lang: path.endsWith("x") ? "tsx" : "ts" }, path) as unknown as Node;
   const imports: Import[] = [];
   visit(tree, (node) => {
     const found = importOf(node, text);

@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join, relative, sep } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
-import { checkLayers, checkPackages } from "./layers.ts";
+import { checkDashboardLayers, checkLayers, checkPackages } from "./layers.ts";
 import {
   checkBarrels,
   checkDeadFiles,
@@ -27,23 +27,32 @@ const sources: Source[] = paths
   .filter((path) => /^src\/.*\.ts$/.test(path))
   .map((path) => parseSource(path, readFileSync(join(root, path), "utf8")));
 
+const dashboard: Source[] = paths
+  .filter((path) => /^dashboard\/src\/.*\.tsx?$/.test(path))
+  .map((path) => parseSource(path, readFileSync(join(root, path), "utf8")));
+
 describe("tidy", () => {
   it("found the sources", () => {
     expect(sources.length).toBeGreaterThan(10);
+    expect(dashboard.length).toBeGreaterThan(10);
   });
 
   it.each<[string, () => Violation[]]>([
     ["imports point inward", () => checkLayers(sources)],
+    ["the dashboard: pages on kit, kit on data", () => checkDashboardLayers(dashboard)],
     ["packages and node: modules stay outside the core", () => checkPackages(sources)],
     ["no hidden time, randomness or environment in the core", () => checkHiddenInputs(sources)],
-    ["files are short", () => checkFileLength(sources)],
-    ["functions are short", () => checkFunctionLength(sources)],
+    ["files are short", () => checkFileLength([...sources, ...dashboard])],
+    ["functions are short", () => checkFunctionLength([...sources, ...dashboard])],
     ["file names are nouns", () => checkNames(paths)],
-    ["no barrels", () => checkBarrels(sources)],
-    ["no default exports", () => checkDefaultExports(sources)],
+    ["no barrels", () => checkBarrels([...sources, ...dashboard])],
+    ["no default exports", () => checkDefaultExports([...sources, ...dashboard])],
     ["no dead files", () => checkDeadFiles(sources)],
-    ["no value-import cycles", () => checkCycles(sources)],
-    ["folders are small", () => checkFolderSize(paths.filter((path) => /^(src|test|bench|docs)\//.test(path)))],
+    ["no value-import cycles", () => checkCycles([...sources, ...dashboard])],
+    [
+      "folders are small",
+      () => checkFolderSize(paths.filter((path) => /^(src|test|bench|docs|dashboard)\//.test(path))),
+    ],
     ["no imports past an index", () => checkIndexImports(sources)],
     ["references lead to files", () => checkReferences(texts(), paths)],
     ["no persons as subjects of code", () => checkPersons(texts())],

@@ -1,5 +1,6 @@
 /** Before sign-in nothing of the control plane is shown, not even zeros (L57). */
 import { useSignal } from "@preact/signals";
+import type { CordumError } from "../../../src/client/client-error.ts";
 import { openSession, session, signIn } from "../data/session.ts";
 import { Icon } from "../kit/icon.tsx";
 import { Logo } from "./logo.tsx";
@@ -43,15 +44,7 @@ export function SignIn() {
             }}
           />
         </label>
-        {error !== null && (
-          <div class="state failed" role="alert" id="sign-in-error">
-            <Icon name="alert" />
-            <div>
-              <p class="state-title">{error.title}</p>
-              <p>{error.detail}</p>
-            </div>
-          </div>
-        )}
+        {error !== null && <Refused error={error} />}
         <div class="sign-in-foot">
           {state.kind === "unreachable" && (
             <button type="button" class="button" onClick={() => void openSession()}>
@@ -64,5 +57,17 @@ export function SignIn() {
         </div>
       </form>
     </main>
+  );
+}
+
+function Refused({ error }: { readonly error: CordumError }) {
+  return (
+    <div class="state failed" role="alert" id="sign-in-error">
+      <Icon name="alert" />
+      <div>
+        <p class="state-title">{error.title}</p>
+        <p>{error.detail}</p>
+      </div>
+    </div>
   );
 }

@@ -31,8 +31,12 @@ export interface Rows<T> {
 }
 
 export interface ListOptions<T> {
-  /** Changes a row after an event; the same row if it is not about it. */
-  readonly apply?: (row: T, change: Change) => T;
+  /** Changes rows after events about them. */
+  readonly live?: {
+    /** The id that an event about the row names. */
+    readonly idOf: (row: T) => string;
+    readonly apply: (row: T, change: Change) => T;
+  };
   /** A row of this list can be new after the event. */
   readonly mayAdd?: (change: Change) => boolean;
 }
@@ -42,14 +46,17 @@ export class PagedList<T> {
   readonly #next = signal<string | null | undefined>(undefined);
   readonly #failed = signal<CordumError | null>(null);
   readonly #atMs = signal(0);
-  /** Events since the first page was loaded that can have added rows. */
+  /** Events since the first page was loaded that can have added rows; 0 while they are loaded by themselves. */
   readonly newer = signal(0);
   readonly shown = computed<Shown<Rows<T>>>(() => this.#show());
   readonly #load: LoadPage<T>;
   readonly #options: ListOptions<T>;
   readonly #loading = new Set<string | undefined>();
   #closing = new AbortController();
+  #pending = new Map<string, Change>();
+  #flushTimer = 0;
   #timer = 0;
+  #added = 0;
   #isAtTop = true;
 
   constructor(load: LoadPage<T>, options: ListOptions<T> = {}) {
@@ -59,11 +66,12 @@ export class PagedList<T> {
 
   start(): () => void {
     this.#closing = new AbortController();
-    const stop = listen({ onChange: (change) => this.#apply(change), onGap: () => void this.reload() });
+    const stop = listen({ onChange: (change) => this.#receive(change), onGap: () => void this.reload() });
     void this.reload();
     return () => {
       stop();
       clearTimeout(this.#timer);
+      clearTimeout(this.#flushTimer);
       this.#closing.abort();
     };
   }
@@ -72,6 +80,7 @@ export class PagedList<T> {
   async reload(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = 0;
+    this.#added = 0;
     this.newer.value = 0;
     const page = await this.#fetch(undefined);
     if (page === null) return;
@@ -133,23 +142,42 @@ export class PagedList<T> {
     }
   }
 
-  #apply(change: Change): void {
-    const { apply, mayAdd } = this.#options;
-    if (apply !== undefined) {
-      let isChanged = false;
-      const changed = this.#slots.peek().map((slot) => {
-        if (slot.items === null) return slot;
-        const items = slot.items.map((row) => apply(row, change));
-        if (items.every((row, at) => row === slot.items?.[at])) return slot;
-        isChanged = true;
-        return { ...slot, items };
-      });
-      if (isChanged) this.#slots.value = changed;
+  /** Events are collected and applied together: a busy control plane sends thousands a second. */
+  #receive(change: Change): void {
+    const { live: follows, mayAdd } = this.#options;
+    if (follows !== undefined) {
+      this.#pending.set(recordOf(change), change);
+      if (this.#flushTimer === 0) this.#flushTimer = window.setTimeout(() => this.#flush(), FLUSH_MS);
     }
     if (mayAdd?.(change) !== true) return;
-    this.newer.value++;
-    // The reader of the first page sees new rows by itself; a reader further down is not moved.
-    if (this.#isAtTop && this.#timer === 0) this.#timer = window.setTimeout(() => void this.reload(), RELOAD_GAP_MS);
+    this.#added++;
+    if (this.#timer === 0) this.#timer = window.setTimeout(() => this.#refresh(), RELOAD_GAP_MS);
+  }
+
+  #flush(): void {
+    this.#flushTimer = 0;
+    const pending = this.#pending;
+    this.#pending = new Map();
+    const { live: follows } = this.#options;
+    if (follows === undefined) return;
+    let isChanged = false;
+    const slots = this.#slots.peek().map((slot) => {
+      const items = slot.items?.map((row) => {
+        const change = pending.get(follows.idOf(row));
+        return change === undefined ? row : follows.apply(row, change);
+      });
+      if (items === undefined || items.every((row, at) => row === slot.items?.[at])) return slot;
+      isChanged = true;
+      return { ...slot, items };
+    });
+    if (isChanged) this.#slots.value = slots;
+  }
+
+  /** The reader of the first page sees new rows by itself; a reader further down is not moved, but told. */
+  #refresh(): void {
+    this.#timer = 0;
+    if (this.#isAtTop && !document.hidden) void this.reload();
+    else this.newer.value = this.#added;
   }
 
   #show(): Shown<Rows<T>> {
@@ -158,11 +186,17 @@ export class PagedList<T> {
     const count = slots.reduce((sum, slot) => sum + slot.length, 0);
     const rows: Rows<T> = { count, hasMore: next !== null, at: (index) => rowAt(slots, index) };
     const stream = live.value;
-    const isFollowing = this.#options.apply !== undefined || this.#options.mayAdd !== undefined;
+    const isFollowing = this.#options.live !== undefined || this.#options.mayAdd !== undefined;
     if (failed !== null) return { kind: "ready", value: rows, stale: { sinceMs: this.#atMs.value, error: failed } };
     const isLost = isFollowing && stream.kind === "lost";
     return { kind: "ready", value: rows, stale: isLost ? { sinceMs: stream.sinceMs, error: null } : null };
   }
+}
+
+/** The id of the record that an event is about. */
+function recordOf({ event, data }: Change): string {
+  if (event === "job") return data.job_id;
+  return event === "run" ? data.run_id : data.rollout_id;
 }
 
 function rowAt<T>(slots: readonly Slot<T>[], index: number): T | undefined {
@@ -187,3 +221,4 @@ export function useList<T>(key: string, load: LoadPage<T>, options: ListOptions<
 const KEPT_ROWS = 2_000;
 const AHEAD_ROWS = 50;
 const RELOAD_GAP_MS = 1_000;
+const FLUSH_MS = 200;

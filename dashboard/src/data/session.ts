@@ -82,7 +82,7 @@ export const api = computed(
 
 export async function openSession(): Promise<void> {
   // The link that `cordum up` prints. The fragment is not sent to the server, and is removed from address and history.
-  const token = /^#(cordum_\w+)$/.exec(location.hash)?.[1];
+  const token = /^#(cordum_[\w-]+)$/.exec(location.hash)?.[1];
   if (token !== undefined) {
     history.replaceState(null, "", location.pathname + location.search);
     return signIn(token);
@@ -108,7 +108,7 @@ async function ask(send: () => Promise<SessionView>): Promise<void> {
     show(await send(), null);
   } catch (thrown) {
     const error = toError(thrown);
-    if (error.status === 401 || error.status === 403) show(null, error);
+    if (error.status !== null && error.status < 500) show(null, error);
     else session.value = { kind: "unreachable", error };
   }
 }

@@ -22,22 +22,25 @@ export function Json({ value, label }: { readonly value: unknown; readonly label
           .join("\n")}
         {cut && left === 0 ? `\n… (${bytes(text.length)}; copy it to see the rest)` : ""}
       </pre>
-      <div class="code-tools">
-        {left > 0 && (
-          <button
-            type="button"
-            class="button small"
-            onClick={() => {
-              linesMax.value *= 10;
-            }}
-          >
-            {count(left)} more lines
-          </button>
-        )}
-        <button type="button" class="button small ghost" onClick={() => copyText(text)}>
-          <Icon name="copy" /> Copy
+      <button
+        type="button"
+        class="button small ghost code-copy"
+        aria-label={`copy ${label}`}
+        onClick={() => copyText(text)}
+      >
+        <Icon name="copy" />
+      </button>
+      {left > 0 && (
+        <button
+          type="button"
+          class="button small more"
+          onClick={() => {
+            linesMax.value *= 10;
+          }}
+        >
+          {count(left)} more lines
         </button>
-      </div>
+      )}
     </div>
   );
 }

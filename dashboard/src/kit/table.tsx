@@ -6,7 +6,7 @@ import { elementScroll, observeElementOffset, observeElementRect, Virtualizer } 
 import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useReducer, useRef } from "preact/hooks";
 import type { PagedList, Rows } from "../data/list.ts";
-import { count } from "./numbers.ts";
+import { count, counted } from "./numbers.ts";
 import { Show } from "./state.tsx";
 
 export interface Column<T> {
@@ -120,6 +120,18 @@ function VirtualRows<T>({
       </div>
       <p class="list-foot soft" role="status">
         {footText(what, rows, total)}
+        {list.newer.value > 0 && (
+          <button
+            type="button"
+            class="button small"
+            onClick={() => {
+              scroller.current?.scrollTo({ top: 0 });
+              void list.reload();
+            }}
+          >
+            {counted(list.newer.value, "newer change")}: show
+          </button>
+        )}
       </p>
     </>
   );

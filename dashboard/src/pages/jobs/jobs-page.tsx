@@ -13,29 +13,39 @@ import { type Column, VirtualTable } from "../../kit/table.tsx";
 import { Time } from "../../kit/time.tsx";
 import { JOB_STATES } from "./job-states.ts";
 
-const FILTERS = ["state", "topic", "trace"];
+const FILTERS = ["state", "topic", "label", "since", "class", "trace"] as const;
+const SINCE = [
+  ["15m", "15 minutes"],
+  ["1h", "1 hour"],
+  ["24h", "24 hours"],
+  ["7d", "7 days"],
+] as const;
+const CLASSES = ["lock_busy", "safety_unavailable", "store_unavailable", "no_worker", "throttled", "unclassified"];
+
+/** The query of the list, as the address has it. Bulk actions use the same. */
+export function jobQuery() {
+  const [state, topic, label, since, retryClass, trace] = FILTERS.map((name) => param(name) || undefined);
+  return { state, topic, label, since, class: retryClass, trace_id: trace };
+}
 
 export function JobsPage() {
-  const [state, topic, trace] = [param("state"), param("topic"), param("trace")];
+  const query = jobQuery();
   const list = useList<Job>(
-    `jobs ${state} ${topic} ${trace}`,
-    (cursor, signal) => {
-      const query = {
-        state: state || undefined,
-        topic: topic || undefined,
-        trace_id: trace || undefined,
-        limit: 100,
-        cursor,
-      };
-      return api.value.request("GET /jobs", { query: query as never }, { signal });
+    `jobs ${JSON.stringify(query)}`,
+    (cursor, signal) => api.value.request("GET /jobs", { query: { ...query, limit: 100, cursor } }, { signal }),
+    {
+      live: { idOf: ({ job_id }) => job_id, apply: applyChange },
+      mayAdd: (change) => isShown(change, query.state, query.topic),
     },
-    { apply: applyChange, mayAdd: (change) => isShown(change, state, topic) },
   );
   return (
     <Page title="Jobs" isFilled>
       <Filters names={FILTERS}>
         <SelectFilter name="state" label="State" options={JOB_STATES} />
         <TextFilter name="topic" label="Topic" placeholder="any" />
+        <TextFilter name="label" label="Label" placeholder="name=value" />
+        <SelectFilter name="since" label="Submitted in the last" options={SINCE} all="any time" />
+        <SelectFilter name="class" label="Waits for a retry" options={CLASSES} all="any" />
         <TextFilter name="trace" label="Trace" placeholder="any" />
       </Filters>
       <VirtualTable
@@ -85,7 +95,8 @@ function applyChange(job: Job, change: Change): Job {
   return { ...job, state, updated_at: at };
 }
 
-function isShown(change: Change, state: string, topic: string): boolean {
-  if (change.event !== "job") return false;
-  return (state === "" || change.data.state === state) && (topic === "" || change.data.topic === topic);
+/** A job in another state can have left the list, too. */
+function isShown(change: Change, state: string | undefined, topic: string | undefined): boolean {
+  if (change.event !== "job" || (topic ?? change.data.topic) !== change.data.topic) return false;
+  return state === undefined ? change.data.state === "PENDING" || change.data.state === "DISPATCHED" : true;
 }

@@ -1,6 +1,7 @@
 /** All runs, newest first. */
 import type { Run } from "../../../../src/client/schema.ts";
 import { useList } from "../../data/list.ts";
+import type { Change } from "../../data/live.ts";
 import { param, segment } from "../../data/location.ts";
 import { api } from "../../data/session.ts";
 import { StateBadge } from "../../kit/badge.tsx";
@@ -24,10 +25,7 @@ export function RunsPage() {
         { signal },
       ),
     {
-      apply: (run, change) =>
-        change.event === "run" && change.data.run_id === run.run_id && change.data.at >= run.updated_at
-          ? { ...run, state: change.data.state, updated_at: change.data.at }
-          : run,
+      live: { idOf: ({ run_id }) => run_id, apply: applyChange },
       mayAdd: (change) => change.event === "run" && (state === "" || change.data.state === state),
     },
   );
@@ -63,3 +61,8 @@ const COLUMNS: readonly Column<Run>[] = [
   { name: "Changed", width: "6.5rem", priority: 2, cell: ({ updated_at }) => <Time at={updated_at} /> },
   { name: "", width: "4.6rem", cell: ({ run_id }) => <Explain of="run" id={run_id} /> },
 ];
+
+function applyChange(run: Run, change: Change): Run {
+  if (change.event !== "run" || change.data.at < run.updated_at) return run;
+  return { ...run, state: change.data.state, updated_at: change.data.at };
+}
