@@ -3,6 +3,7 @@ import { useSignal } from "@preact/signals";
 import type { CordumError } from "../../../src/client/client-error.ts";
 import { openSession, session, signIn } from "../data/session.ts";
 import { Icon } from "../kit/icon.tsx";
+import { Prose } from "../kit/prose.tsx";
 import { Logo } from "./logo.tsx";
 
 export function SignIn() {
@@ -66,7 +67,9 @@ function Refused({ error }: { readonly error: CordumError }) {
       <Icon name="alert" />
       <div>
         <p class="state-title">{error.title}</p>
-        <p>{error.detail}</p>
+        <p>
+          <Prose text={error.detail} />
+        </p>
       </div>
     </div>
   );

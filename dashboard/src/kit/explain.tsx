@@ -9,8 +9,10 @@ import { api } from "../data/session.ts";
 import { copyText } from "./action.tsx";
 import { StateBadge } from "./badge.tsx";
 import { Dialog } from "./dialog.tsx";
+import { JobActions } from "./job-actions.tsx";
 import { Facts, Id, Section } from "./layout.tsx";
 import { counted } from "./numbers.ts";
+import { Prose } from "./prose.tsx";
 import { Empty, Show } from "./state.tsx";
 import { Time } from "./time.tsx";
 
@@ -60,7 +62,7 @@ function JobExplanation({ id }: { readonly id: string }) {
       {({ state, sentence, wait, unblocks, facts }) => (
         <>
           <p class="lead">
-            <StateBadge state={state} /> {sentence}
+            <StateBadge state={state} /> <Prose text={sentence} />
           </p>
           <Facts
             of={[
@@ -69,7 +71,7 @@ function JobExplanation({ id }: { readonly id: string }) {
               ["since", wait && <Time at={wait.since} both />],
               ["until", wait && <Time at={wait.until} both />],
               ["retry class", wait?.retry_class],
-              ["delay chosen by", wait?.policy],
+              ["delay chosen by", wait?.policy && <Prose key="policy" text={wait.policy} />],
               [
                 "backlog",
                 `${counted(facts.backlog.tenant, "job")} of the tenant${facts.backlog.topic === null ? "" : `, ${counted(facts.backlog.topic, "job")} of the topic`}`,
@@ -79,6 +81,9 @@ function JobExplanation({ id }: { readonly id: string }) {
               ["unfit", facts.unfit],
             ]}
           />
+          <p class="buttons">
+            <JobActions id={id} state={state} onDone={() => void explanation.reload()} />
+          </p>
           <Remedies items={unblocks.map(({ what, command }) => ({ what, command }))} />
         </>
       )}
@@ -104,9 +109,9 @@ function RunExplanation({ id }: { readonly id: string }) {
               <Facts
                 of={[
                   ["state", <StateBadge key="state" state={wait.state} />],
-                  ["waits for", wait.reason],
+                  ["waits for", <Prose key="reason" text={wait.reason} />],
                   ["until", wait.until && <Time at={wait.until} both />],
-                  ["unblocked by", wait.unblocks],
+                  ["unblocked by", <Prose key="unblocks" text={wait.unblocks} />],
                   ["job", wait.job_id && <Id key="job" id={wait.job_id} to={`/jobs/${segment(wait.job_id)}`} />],
                 ]}
               />

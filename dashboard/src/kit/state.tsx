@@ -4,6 +4,7 @@ import type { ComponentChildren } from "preact";
 import type { CordumError } from "../../../src/client/client-error.ts";
 import type { Shown, Stale } from "../data/resource.ts";
 import { Icon } from "./icon.tsx";
+import { Prose } from "./prose.tsx";
 import { absolute } from "./time.tsx";
 
 interface Source<T> {
@@ -61,7 +62,9 @@ export function Failed({ what, error, retry }: { what: string; error: CordumErro
         <p class="state-title">
           could not load {what}: {error.title}
         </p>
-        <p>{error.detail}</p>
+        <p>
+          <Prose text={error.detail} />
+        </p>
         {error.requestId !== null && <p class="soft mono">request {error.requestId}</p>}
       </div>
       {retry !== undefined && (

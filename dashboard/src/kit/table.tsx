@@ -3,7 +3,7 @@
  * A column with a higher `priority` number is hidden first on narrow screens.
  */
 import { elementScroll, observeElementOffset, observeElementRect, Virtualizer } from "@tanstack/virtual-core";
-import type { ComponentChildren } from "preact";
+import type { ComponentChildren, RefObject } from "preact";
 import { useEffect, useLayoutEffect, useReducer, useRef } from "preact/hooks";
 import type { PagedList, Rows } from "../data/list.ts";
 import { count, counted } from "./numbers.ts";
@@ -73,22 +73,7 @@ function VirtualRows<T>({
   total,
 }: VirtualTableProps<T> & { readonly rows: Rows<T> }) {
   const scroller = useRef<HTMLDivElement>(null);
-  const [, redraw] = useReducer((turn: number) => turn + 1, 0);
-  const held = useRef<Virtualizer<HTMLDivElement, Element> | null>(null);
-  held.current ??= new Virtualizer<HTMLDivElement, Element>({
-    count: rows.count,
-    getScrollElement: () => scroller.current,
-    estimateSize: () => ROW_PX,
-    overscan: 8,
-    observeElementRect,
-    observeElementOffset,
-    scrollToFn: elementScroll,
-    onChange: redraw,
-  });
-  const virtualizer = held.current;
-  virtualizer.setOptions({ ...virtualizer.options, count: rows.count });
-  useLayoutEffect(() => virtualizer._didMount(), [virtualizer]);
-  useLayoutEffect(() => virtualizer._willUpdate());
+  const virtualizer = useVirtualizer(scroller, rows.count);
   const items = virtualizer.getVirtualItems();
   const [first, last] = [items[0]?.index ?? 0, items.at(-1)?.index ?? 0];
   useEffect(() => list.see(first, last), [list, first, last, rows]);
@@ -107,33 +92,63 @@ function VirtualRows<T>({
             {items.map((item) => {
               const row = rows.at(item.index);
               const place = (element: HTMLElement | null) => setOffset(element, item.start);
-              return (
-                <Row
-                  key={row === undefined ? item.index : keyOf(row)}
-                  {...{ columns, row, place }}
-                  index={item.index}
-                />
-              );
+              const key = row === undefined ? item.index : keyOf(row);
+              return <Row key={key} {...{ columns, row, place }} index={item.index} />;
             })}
           </div>
         </div>
       </div>
-      <p class="list-foot soft" role="status">
-        {footText(what, rows, total)}
-        {list.newer.value > 0 && (
-          <button
-            type="button"
-            class="button small"
-            onClick={() => {
-              scroller.current?.scrollTo({ top: 0 });
-              void list.reload();
-            }}
-          >
-            {counted(list.newer.value, "newer change")}: show
-          </button>
-        )}
-      </p>
+      <Foot {...{ what, rows, total, list, scroller }} />
     </>
+  );
+}
+
+function useVirtualizer(
+  scroller: RefObject<HTMLDivElement | null>,
+  rowCount: number,
+): Virtualizer<HTMLDivElement, Element> {
+  const [, redraw] = useReducer((turn: number) => turn + 1, 0);
+  const held = useRef<Virtualizer<HTMLDivElement, Element> | null>(null);
+  held.current ??= new Virtualizer<HTMLDivElement, Element>({
+    count: rowCount,
+    getScrollElement: () => scroller.current,
+    estimateSize: () => ROW_PX,
+    overscan: 8,
+    observeElementRect,
+    observeElementOffset,
+    scrollToFn: elementScroll,
+    onChange: redraw,
+  });
+  const virtualizer = held.current;
+  virtualizer.setOptions({ ...virtualizer.options, count: rowCount });
+  useLayoutEffect(() => virtualizer._didMount(), [virtualizer]);
+  useLayoutEffect(() => virtualizer._willUpdate());
+  return virtualizer;
+}
+
+interface FootProps<T> {
+  readonly what: string;
+  readonly rows: Rows<T>;
+  readonly total: number | null | undefined;
+  readonly list: PagedList<T>;
+  readonly scroller: RefObject<HTMLDivElement | null>;
+}
+
+function Foot<T>({ what, rows, total, list, scroller }: FootProps<T>) {
+  const newer = list.newer.value;
+  const toTop = () => {
+    scroller.current?.scrollTo({ top: 0 });
+    void list.reload();
+  };
+  return (
+    <p class="list-foot soft" role="status">
+      {footText(what, rows, total)}{" "}
+      {newer > 0 && (
+        <button type="button" class="button small" onClick={toTop}>
+          {counted(newer, "newer change")}: show
+        </button>
+      )}
+    </p>
   );
 }
 

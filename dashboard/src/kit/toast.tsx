@@ -3,6 +3,7 @@ import { signal } from "@preact/signals";
 import type { CordumError } from "../../../src/client/client-error.ts";
 import { toError } from "../data/session.ts";
 import { Icon } from "./icon.tsx";
+import { Prose } from "./prose.tsx";
 
 interface Toast {
   readonly id: number;
@@ -44,7 +45,11 @@ export function Toasts() {
           <Icon name={tone === "bad" ? "alert" : "check"} />
           <div>
             <p class="toast-title">{title}</p>
-            {detail !== "" && <p>{detail}</p>}
+            {detail !== "" && (
+              <p>
+                <Prose text={detail} />
+              </p>
+            )}
             {requestId !== null && <p class="soft mono">request {requestId}</p>}
           </div>
           <button type="button" class="button ghost icon-only" aria-label="close message" onClick={() => close(id)}>

@@ -4,9 +4,9 @@ import type { JobDetail } from "../../../../src/client/schema.ts";
 import { segment } from "../../data/location.ts";
 import { useResource } from "../../data/resource.ts";
 import { api } from "../../data/session.ts";
-import { Action } from "../../kit/action.tsx";
 import { StateBadge } from "../../kit/badge.tsx";
 import { Explain } from "../../kit/explain.tsx";
+import { JobActions } from "../../kit/job-actions.tsx";
 import { Json } from "../../kit/json.tsx";
 import { Facts, Id, Page, Section } from "../../kit/layout.tsx";
 import { duration, percent } from "../../kit/numbers.ts";
@@ -27,54 +27,19 @@ export function JobPage({ id }: { readonly id: string }) {
       tab={`Job ${id}`}
       trail={[["/jobs", "Jobs"]]}
       beside={detail !== null && <StateBadge state={detail.state} />}
-      actions={detail !== null && <JobActions job={detail} reload={() => void job.reload()} />}
+      actions={
+        detail !== null && (
+          <>
+            <Explain of="job" id={id} />
+            <JobActions id={id} state={detail.state} onDone={() => void job.reload()} />
+          </>
+        )
+      }
     >
       <Show of={job} what="the job">
         {(value) => <JobView job={value} />}
       </Show>
     </Page>
-  );
-}
-
-function JobActions({ job, reload }: { readonly job: JobDetail; readonly reload: () => void }) {
-  const { job_id: id, state } = job;
-  return (
-    <>
-      <Explain of="job" id={id} />
-      {(state === "FAILED" || state === "TIMEOUT") && (
-        <Action
-          label="Retry"
-          tone="main"
-          needs="operate"
-          send="POST /dlq/{id}/retry"
-          args={{ path: { id } }}
-          cli={["dlq retry", id]}
-          confirm={{
-            title: "Retry this job?",
-            text: "It runs again with the same input and new retry budgets. The policy checks it again.",
-          }}
-          done="job is retried"
-          onDone={reload}
-        />
-      )}
-      {!isFinal(state) && (
-        <Action
-          label="Cancel"
-          tone="danger"
-          needs="operate"
-          send="POST /jobs/{id}/cancel"
-          args={{ path: { id }, body: {} }}
-          cli={["job cancel", id]}
-          confirm={{
-            title: "Cancel this job?",
-            text: "A worker that has it is told to stop. The job ends as CANCELLED.",
-            reason: { field: "reason", label: "Reason" },
-          }}
-          done="job cancelled"
-          onDone={reload}
-        />
-      )}
-    </>
   );
 }
 
