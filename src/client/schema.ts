@@ -121,7 +121,10 @@ export interface AuditEntry {
   readonly index: number;
   readonly at: string;
   readonly kind: string;
+  /** The id of a key or worker, or `cordum` for the control plane. */
   readonly who: string;
+  /** The name of the key. */
+  readonly who_name: string | null;
   readonly what: string;
   readonly facts: Readonly<Record<string, unknown>>;
   /** Hash of the previous entry. */
@@ -2760,6 +2763,14 @@ export interface Operations {
     readonly query: {
       /** Read the system chain instead of the chain of the tenant. */
       readonly system?: boolean | undefined;
+      /** Only entries about this job, without plain `allow` decisions (`GET /jobs/{id}/decisions`). */
+      readonly job?: string | undefined;
+      /** Only entries of this key (name or id) or worker. */
+      readonly actor?: string | undefined;
+      /** Only this action, such as `approved`, or this kind, such as `approval`. */
+      readonly action?: string | undefined;
+      /** Only of this time or later: a duration such as `90s`, `15m`, `24h` or `7d`, an ISO 8601 time such as `2030-01-31T12:00:00Z`, or a Unix time in s, ms or µs. */
+      readonly since?: string | undefined;
       /** Page size. */
       readonly limit?: number | undefined;
       /** `next_cursor` of the previous page, with the same filter. */

@@ -220,8 +220,14 @@ export function deltasOf(puts: readonly Put[]): readonly { readonly counter: Cou
 /** `entries` without those in `others`. */
 function notIn(others: Placement["lists"], entries: Placement["lists"]): Placement["lists"] {
   if (others.length === 0 || entries.length === 0) return entries;
+  if (others.length > SCANNED_MAX) {
+    const known = new Set(others.map(({ name, score }) => `${score} ${name}`));
+    return entries.filter(({ name, score }) => !known.has(`${score} ${name}`));
+  }
   return entries.filter((entry) => !others.some((other) => sameEntry(entry, other)));
 }
+
+const SCANNED_MAX = 32;
 
 function sameEntry(a: { name: string; score: number } | null, b: { name: string; score: number } | null): boolean {
   return a === b || (a !== null && b !== null && a.name === b.name && a.score === b.score);

@@ -3,13 +3,13 @@ import {
   AUDIT_HEADS,
   AUDIT_PAGES,
   type AuditEntry,
-  auditPagesOf,
   emptyHead,
   extend,
   pageId,
   pagesOf,
   type StampedLine,
 } from "../../src/core/model/audit.ts";
+import { auditPagesOf } from "../../src/core/model/lists/audit-lists.ts";
 import { put, type Store } from "../../src/ports/store.ts";
 
 /** A control plane whose store can be changed behind its back. */
@@ -124,7 +124,7 @@ async function replaceChain(store: Store, lines: readonly StampedLine[]): Promis
   if (lines.length === 0) return;
   await commit(store, [
     put(AUDIT_HEADS, "default", null, chain.head),
-    ...pagesOf("default", null, chain.entries).map((page) =>
+    ...pagesOf(emptyHead("default"), null, chain.entries).map((page) =>
       put(AUDIT_PAGES, pageId("default", page.number), null, page),
     ),
   ]);

@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { pageLists } from "./lists/audit-lists.ts";
 import type { Placement, Table } from "./table.ts";
 
 /**
@@ -11,20 +12,22 @@ import type { Placement, Table } from "./table.ts";
  * 4. The head holds the count and the last hash, so truncation is detected. A writer with access to the store can
  *    forge head and chain: only a head saved elsewhere detects that (`AuditCheckpoint`).
  */
-export type AuditKind =
-  | "decision"
-  | "approval"
-  | "fail_open"
-  | "policy"
-  | "key"
-  | "cancel"
-  | "dead_letter"
-  | "pool"
-  | "kill"
-  | "breaker"
-  | "workflow"
-  | "run"
-  | "rollout";
+export const AUDIT_KINDS = [
+  "decision",
+  "approval",
+  "fail_open",
+  "policy",
+  "key",
+  "cancel",
+  "dead_letter",
+  "pool",
+  "kill",
+  "breaker",
+  "workflow",
+  "run",
+  "rollout",
+] as const;
+export type AuditKind = (typeof AUDIT_KINDS)[number];
 
 export type Fact = string | number | boolean | null;
 
@@ -65,11 +68,15 @@ export interface AuditHead {
   readonly org: string;
   readonly count: number;
   readonly hash: string;
+  /** The latest time of all entries. Absent until the pages of an earlier version are indexed. */
+  readonly latestMs?: number;
 }
 
 export interface AuditPage {
   readonly org: string;
   readonly number: number;
+  /** The latest time of the entries on earlier pages. Absent in pages of an earlier version that are not indexed. */
+  readonly earlierMs?: number;
   readonly entries: readonly AuditEntry[];
 }
 
@@ -93,44 +100,61 @@ export const AUDIT_HEADS: Table<AuditHead> = {
 
 export const AUDIT_PAGES: Table<AuditPage> = {
   name: "audit_page",
-  placement: ({ org, number }): Placement => ({
-    lists: [{ name: auditPagesOf(org), score: number }],
+  placement: (page): Placement => ({
+    lists: pageLists(page),
     queue: null,
     counters: [],
     dueMs: null,
   }),
 };
-export const auditPagesOf = (org: string): string => `audit/${org}`;
+
 export const pageId = (org: string, number: number): string => `${org}/${number}`;
 /** Entries per page. Each batch rewrites the last page, so pages stay short. */
 export const PAGE_ENTRIES = 200;
 export const pageOf = (index: number): number => Math.floor(index / PAGE_ENTRIES);
 
-export const emptyHead = (org: string): AuditHead => ({ org, count: 0, hash: sha256(`cordum audit of ${org}`) });
+export const emptyHead = (org: string): AuditHead => ({
+  org,
+  count: 0,
+  hash: sha256(`cordum audit of ${org}`),
+  latestMs: 0,
+});
 
 /** The new entries and the head after them. */
 export function extend(head: AuditHead, lines: readonly StampedLine[]) {
   const entries: AuditEntry[] = [];
-  let { count, hash } = head;
+  let { count, hash, latestMs } = head;
   for (const { at, kind, who, what, facts = {} } of lines) {
     const body = { index: count, at, kind, who, what, facts, prev: hash };
     hash = entryHash(body);
     entries.push({ ...body, hash });
     count++;
+    if (latestMs !== undefined) latestMs = Math.max(latestMs, at);
   }
-  return { entries, head: { org: head.org, count, hash } satisfies AuditHead };
+  const after = { org: head.org, count, hash };
+  return { entries, head: (latestMs === undefined ? after : { ...after, latestMs }) satisfies AuditHead };
 }
 
-/** Groups entries into pages; the first may extend the existing last page. */
-export function pagesOf(org: string, last: AuditPage | null, entries: readonly AuditEntry[]): readonly AuditPage[] {
-  const pages = new Map<number, AuditEntry[]>();
+/** Groups entries into pages; the first may extend the existing last page. `before` is the head before the entries. */
+export function pagesOf(
+  before: AuditHead,
+  last: AuditPage | null,
+  entries: readonly AuditEntry[],
+): readonly AuditPage[] {
+  const pages: { org: string; number: number; earlierMs?: number; entries: AuditEntry[] }[] = [];
+  let { latestMs } = before;
   for (const entry of entries) {
     const number = pageOf(entry.index);
-    const known = pages.get(number);
-    if (known) known.push(entry);
-    else pages.set(number, number === last?.number ? [...last.entries, entry] : [entry]);
+    const known = pages.at(-1);
+    if (known?.number === number) known.entries.push(entry);
+    else if (number === last?.number) pages.push({ ...last, entries: [...last.entries, entry] });
+    else {
+      const page = { org: before.org, number, entries: [entry] };
+      pages.push(latestMs === undefined ? page : { ...page, earlierMs: latestMs });
+    }
+    if (latestMs !== undefined) latestMs = Math.max(latestMs, entry.at);
   }
-  return [...pages].map(([number, all]) => ({ org, number, entries: all }));
+  return pages;
 }
 
 export function entryHash(entry: Omit<AuditEntry, "hash">): string {

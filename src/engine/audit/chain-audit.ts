@@ -130,11 +130,12 @@ async function chain(
   known: ChainEnd | null,
 ): Promise<ChainEnd | null> {
   const { head, page: last } = known ?? (await chainEnd(engine, org));
+  const before = head?.value ?? emptyHead(org);
   const { entries, head: after } = extend(
-    head?.value ?? emptyHead(org),
+    before,
     items.flatMap(({ value }) => value.lines),
   );
-  const pages = pagesOf(org, last?.value ?? null, entries);
+  const pages = pagesOf(before, last?.value ?? null, entries);
   const pagePuts = pages.map((page) => put<AuditPage>(AUDIT_PAGES, pageId(org, page.number), sameOf(last, page), page));
   const committed = await engine.commit({
     org,

@@ -8,5 +8,6 @@ export {
   recordAudit,
   repeatedLine,
 } from "./audit-log.ts";
-export { AuditChainer } from "./chain-audit.ts";
-export { checkAudit, readAudit, readAuditOf } from "./read-audit.ts";
+export { AuditChainer, chainAudit } from "./chain-audit.ts";
+export { indexEarlierAudit } from "./index-audit.ts";
+export { checkAudit, readAudit, readFilteredAudit } from "./read-audit.ts";

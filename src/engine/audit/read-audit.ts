@@ -3,15 +3,20 @@ import {
   AUDIT_PAGES,
   AuditCheck,
   type AuditEntry,
-  type AuditKind,
   type AuditVerdict,
-  auditPagesOf,
   emptyHead,
   PAGE_ENTRIES,
   pageId,
   pageOf,
   type SavedHead,
 } from "../../core/model/audit.ts";
+import {
+  type AuditFilter,
+  auditListOf,
+  auditPagesOf,
+  auditTimesOf,
+  matchesAudit,
+} from "../../core/model/lists/audit-lists.ts";
 import type { Needs } from "../engine.ts";
 import { chainAudit } from "./chain-audit.ts";
 
@@ -35,24 +40,39 @@ export async function readAudit(
   return { entries, before: start > 0 ? start : null };
 }
 
-/** Entries of one kind. Scans until the page is full, up to a limit. */
-export async function readAuditOf(
-  engine: Needs<"world" | "commit" | "throttle">,
+/** Filtered entries, from pages that have at least one each. The head must be indexed (`index-audit.ts`). */
+export async function readFilteredAudit(
+  engine: Needs<"world">,
   org: string,
-  kind: AuditKind,
+  filter: AuditFilter & { readonly sinceMs?: number | undefined },
   query: { readonly limit: number; readonly before: number | null },
 ): Promise<{ readonly entries: readonly AuditEntry[]; readonly before: number | null }> {
+  const { store } = engine.world;
+  const { sinceMs = 0 } = filter;
+  const index = auditListOf(org, filter);
+  const scoreMin = sinceMs === 0 ? 0 : await firstPageSince(engine, org, sinceMs);
   const entries: AuditEntry[] = [];
-  let { before } = query;
-  for (let looks = 0; looks < LOOKS_MAX; looks++) {
-    const page = await readAudit(engine, org, { limit: PAGE_ENTRIES, before });
-    entries.push(...page.entries.filter((entry) => entry.kind === kind));
-    const last = entries[query.limit - 1];
-    if (last) return { entries: entries.slice(0, query.limit), before: last.index > 0 ? last.index : null };
-    before = page.before;
-    if (before === null) break;
+  for (let before = query.before ?? Number.MAX_SAFE_INTEGER; before > 0; ) {
+    const scoreMax = pageOf(before - 1);
+    const pages = await store.list(AUDIT_PAGES, { index, scoreMin, scoreMax, limit: PAGES_PER_CHUNK });
+    for (const { value } of pages.items) {
+      for (const entry of value.entries.toReversed()) {
+        if (entry.index >= before || entry.at < sinceMs || !matchesAudit(entry, filter)) continue;
+        if (entries.length === query.limit) return { entries, before: (entries.at(-1) as AuditEntry).index };
+        entries.push(entry);
+      }
+    }
+    if (pages.cursor === null) break;
+    before = (pages.items.at(-1)?.value.number ?? 0) * PAGE_ENTRIES;
   }
-  return { entries, before };
+  return { entries, before: null };
+}
+
+/** All entries of this time or later are on this page or later ones. */
+async function firstPageSince({ world: { store } }: Needs<"world">, org: string, sinceMs: number): Promise<number> {
+  const index = auditTimesOf(org);
+  const { items } = await store.list(AUDIT_PAGES, { index, scoreMax: Math.max(0, sinceMs - 1), limit: 1 });
+  return items[0]?.value.number ?? 0;
 }
 
 /** Verifies the chain of an org, also against a saved head. Entries written meanwhile are not an error. */
@@ -83,4 +103,5 @@ export async function checkAudit(
 }
 
 const PAGES_READ = 20;
-const LOOKS_MAX = 100;
+/** A page with many matches is enough for a page of results. */
+const PAGES_PER_CHUNK = 4;

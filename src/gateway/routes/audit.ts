@@ -5,28 +5,35 @@
 import { Type } from "typebox";
 import { EVERY_ORG } from "../../core/model/api-key.ts";
 import {
+  AUDIT_KINDS,
   type AuditEntry,
-  auditPagesOf,
   CHECKPOINT_FORMAT,
   type CheckpointStatement,
   checkpointText,
   type SavedHead,
 } from "../../core/model/audit.ts";
-import { checkAudit, readAudit, readAuditOf } from "../../engine/audit/index.ts";
+import { type AuditFilter, auditPagesOf } from "../../core/model/lists/audit-lists.ts";
+import { chainAudit, checkAudit, indexEarlierAudit, readAudit, readFilteredAudit } from "../../engine/audit/index.ts";
+import { loadTenantJob } from "../../engine/dispatch/index.ts";
 import { Problem } from "../problem.ts";
 import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route } from "../route.ts";
+import { readSince, SINCE } from "../views/job-query.ts";
+import { type KeyNames, keyIdOf, loadKeyNames } from "../views/key-names.ts";
 import { PAGE_QUERY, pageOf, pageQuery, queryText, readLimit, readPosition, writeCursor } from "../views/page.ts";
 
 const CHAIN = {
   system: Type.Optional(Type.Boolean({ description: "Read the system chain instead of the chain of the tenant." })),
 };
 
+const text = (maxLength: number, description: string) => Type.Optional(Type.String({ maxLength, description }));
+
 const ENTRY = Type.Object(
   {
     index: Type.Integer(),
     at: Type.String(),
     kind: Type.String(),
-    who: Type.String(),
+    who: Type.String({ description: "The id of a key or worker, or `cordum` for the control plane." }),
+    who_name: Type.Union([Type.String(), Type.Null()], { description: "The name of the key." }),
     what: Type.String(),
     facts: Type.Record(Type.String(), Type.Unknown({ description: "Any JSON value." })),
     prev: Type.String({ description: "Hash of the previous entry." }),
@@ -43,7 +50,13 @@ export const AUDIT_ROUTES: readonly Route[] = [
     path: "/api/v1/audit",
     summary: "List the audit log of the tenant, newest first",
     access: "operate",
-    query: pageQuery(CHAIN),
+    query: pageQuery({
+      ...CHAIN,
+      job: text(300, "Only entries about this job, without plain `allow` decisions (`GET /jobs/{id}/decisions`)."),
+      actor: text(300, "Only entries of this key (name or id) or worker."),
+      action: text(300, "Only this action, such as `approved`, or this kind, such as `approval`."),
+      since: SINCE,
+    }),
     response: pageOf(ENTRY),
     handle: listAudit,
   },
@@ -112,25 +125,68 @@ export const AUDIT_ROUTES: readonly Route[] = [
   },
 ];
 
-async function listPolicyAudit({ engine }: Gateway, { query }: GatewayRequest): Promise<GatewayResponse> {
-  const index = `${auditPagesOf(EVERY_ORG)}/policy`;
-  const from = readPosition(queryText(query, "cursor"), index) ?? null;
-  const page = { limit: readLimit(queryText(query, "limit")), before: from };
-  const { entries, before } = await readAuditOf(engine, EVERY_ORG, "policy", page);
-  return ok({
-    items: entries.map(entryView),
-    next_cursor: before === null ? null : writeCursor(index, String(before)),
-  });
+async function listPolicyAudit(gateway: Gateway, { query }: GatewayRequest): Promise<GatewayResponse> {
+  return filtered(gateway, EVERY_ORG, { kind: "policy" }, query);
 }
 
-async function listAudit({ engine }: Gateway, request: GatewayRequest): Promise<GatewayResponse> {
+async function listAudit(gateway: Gateway, request: GatewayRequest): Promise<GatewayResponse> {
+  const { engine } = gateway;
+  const { query } = request;
   const org = chainOf(request);
-  const from = readPosition(queryText(request.query, "cursor"), auditPagesOf(org)) ?? null;
-  const limit = readLimit(queryText(request.query, "limit"));
-  const { entries, before } = await readAudit(engine, org, { limit, before: from });
+  const filter = await readFilter(gateway, org, query);
+  if (Object.values(filter).some((value) => value !== undefined)) return filtered(gateway, org, filter, query);
+  const before = readPosition(queryText(query, "cursor"), auditPagesOf(org)) ?? null;
+  const page = await readAudit(engine, org, { limit: readLimit(queryText(query, "limit")), before });
+  return pageResponse(gateway, auditPagesOf(org), page);
+}
+
+type Filter = AuditFilter & { readonly sinceMs?: number | undefined };
+
+async function readFilter({ engine }: Gateway, org: string, query: GatewayRequest["query"]): Promise<Filter> {
+  const { store, clock } = engine.world;
+  const [job, actor, action] = [queryText(query, "job"), queryText(query, "actor"), queryText(query, "action")];
+  const kind = AUDIT_KINDS.find((one) => one === action);
+  return {
+    job: job === undefined ? undefined : ((await loadTenantJob(engine, { org, jobId: job }))?.id ?? job),
+    actor: actor === undefined ? undefined : await keyIdOf(store, org, actor),
+    kind,
+    what: kind === undefined ? action : undefined,
+    sinceMs: readSince(query, clock.now()),
+  };
+}
+
+async function filtered(
+  gateway: Gateway,
+  org: string,
+  filter: Filter,
+  query: GatewayRequest["query"],
+): Promise<GatewayResponse> {
+  const { engine } = gateway;
+  const { sinceMs: _, ...listed } = filter;
+  const name = `${auditPagesOf(org)}?${JSON.stringify(listed)}`;
+  const before = readPosition(queryText(query, "cursor"), name) ?? null;
+  const limit = readLimit(queryText(query, "limit"));
+  if (before === null) await chainAudit(engine, org);
+  const { left } = await indexEarlierAudit(engine, org);
+  if (left > 0) {
+    const detail = `${left} pages of the audit log of an earlier version are being indexed; list without filters until then`;
+    throw new Problem("index_building", detail, { left });
+  }
+  return pageResponse(gateway, name, await readFilteredAudit(engine, org, filter, { limit, before }));
+}
+
+async function pageResponse(
+  { engine }: Gateway,
+  name: string,
+  { entries, before }: { readonly entries: readonly AuditEntry[]; readonly before: number | null },
+): Promise<GatewayResponse> {
+  const names = await loadKeyNames(
+    engine.world.store,
+    entries.map(({ who }) => who),
+  );
   return ok({
-    items: entries.map(entryView),
-    next_cursor: before === null ? null : writeCursor(auditPagesOf(org), String(before)),
+    items: entries.map((entry) => entryView(entry, names)),
+    next_cursor: before === null ? null : writeCursor(name, String(before)),
   });
 }
 
@@ -175,6 +231,6 @@ function chainOf({ org, principal, query }: GatewayRequest): string {
   );
 }
 
-function entryView({ at, ...entry }: AuditEntry): object {
-  return { ...entry, at: new Date(at).toISOString() };
+function entryView({ at, ...entry }: AuditEntry, names: KeyNames): object {
+  return { ...entry, at: new Date(at).toISOString(), who_name: names.get(entry.who) ?? null };
 }

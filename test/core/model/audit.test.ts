@@ -46,7 +46,7 @@ test("verifies an unchanged chain, in any number of batches", () => {
       const stored = new Map<number, AuditPage>();
       for (const size of batches) {
         const next = extend(head, lines(size));
-        for (const page of pagesOf("acme", last, next.entries)) {
+        for (const page of pagesOf(head, last, next.entries)) {
           stored.set(page.number, page);
           last = page;
         }

@@ -1,12 +1,7 @@
 /** All audit lines of one kind, chained or pending, as `alice approved`. */
 
-import {
-  AUDIT_PAGES,
-  AUDIT_PENDING,
-  type AuditKind,
-  auditPagesOf,
-  pendingAuditOf,
-} from "../../../src/core/model/audit.ts";
+import { AUDIT_PAGES, AUDIT_PENDING, type AuditKind, pendingAuditOf } from "../../../src/core/model/audit.ts";
+import { auditPagesOf } from "../../../src/core/model/lists/audit-lists.ts";
 import type { Engine } from "../../../src/engine/engine.ts";
 import type { Harness } from "../harness.ts";
 

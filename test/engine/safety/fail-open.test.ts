@@ -1,7 +1,8 @@
 import { describe, expect, test } from "vitest";
-import { AUDIT_PAGES, auditPagesOf } from "../../../src/core/model/audit.ts";
+import { AUDIT_PAGES } from "../../../src/core/model/audit.ts";
 import { FAIL_OPEN_MAX, FAIL_OPEN_MS, type FailOpenGrant } from "../../../src/core/model/fail-open.ts";
 import { bypassedOf, JOBS, type Job, unreviewedOf } from "../../../src/core/model/job.ts";
+import { auditPagesOf } from "../../../src/core/model/lists/audit-lists.ts";
 import { chainAll } from "../../../src/engine/audit/chain-audit.ts";
 import { composeEngine, type Engine, openEngine } from "../../../src/engine/engine.ts";
 import { checkSafety, FAIL_OPEN_TOTAL } from "../../../src/engine/safety/check-job.ts";

@@ -242,7 +242,8 @@ test("audits creation, revocation, use and refusals of keys, with a limit per mi
     change: ({ clock }) => ({ clock: { now: () => 0, after: clock.after.bind(clock) } }),
   });
   const { chainAll } = await import("../../../src/engine/audit/chain-audit.ts");
-  const { AUDIT_PAGES, AUDIT_PENDING_GROUP, auditPagesOf } = await import("../../../src/core/model/audit.ts");
+  const { AUDIT_PAGES, AUDIT_PENDING_GROUP } = await import("../../../src/core/model/audit.ts");
+  const { auditPagesOf } = await import("../../../src/core/model/lists/audit-lists.ts");
   const root = await make(ROOT);
   const viewer = await make({ tenant: "acme", role: "viewer" }, root.key);
   for (let at = 0; at < 5; at++) await jobs({ key: viewer.key });

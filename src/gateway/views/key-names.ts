@@ -1,0 +1,37 @@
+/** Names of API keys, for views that would show their ids. */
+import { API_KEYS, type ApiKey, EVERY_ORG, keysOf } from "../../core/model/api-key.ts";
+import type { Store } from "../../ports/store.ts";
+import { Problem } from "../problem.ts";
+
+export type KeyNames = ReadonlyMap<string, string>;
+
+/** The names of those ids that are keys with a name. */
+export async function loadKeyNames(store: Store, ids: Iterable<string | null | undefined>): Promise<KeyNames> {
+  const distinct = [...new Set(ids)].filter((id) => typeof id === "string" && KEY_ID.test(id)).slice(0, NAMES_MAX);
+  const keys = await Promise.all(distinct.map((id) => store.load(API_KEYS, id as string)));
+  const names = new Map<string, string>();
+  for (const key of keys) if (typeof key?.value.name === "string") names.set(key.id, key.value.name);
+  return names;
+}
+
+/** The id of the key with this name, or the text itself: it may be an id, a worker or `cordum`. */
+export async function keyIdOf(store: Store, org: string, text: string): Promise<string> {
+  if (KEY_ID.test(text) && (await store.load(API_KEYS, text)) !== null) return text;
+  const owners = org === EVERY_ORG ? [EVERY_ORG] : [org, EVERY_ORG];
+  const pages = await Promise.all(
+    owners.map((owner) => store.list(API_KEYS, { index: keysOf(owner), limit: KEYS_READ_MAX })),
+  );
+  const isOwn = ({ org: owner, name }: ApiKey) => name === text && (owner === org || owner === EVERY_ORG);
+  const ids = [...new Set(pages.flatMap(({ items }) => items.filter(({ value }) => isOwn(value)).map(({ id }) => id)))];
+  const [only, ...others] = ids;
+  if (others.length === 0) return only ?? text;
+  const known = ids.slice(0, 10).map((id) => `\`${id}\``);
+  throw new Problem(
+    "invalid_request",
+    `several keys are named \`${text.slice(0, 60)}\`; send an id: ${known.join(", ")}`,
+  );
+}
+
+const KEY_ID = /^[0-9a-z]{1,36}$/;
+const NAMES_MAX = 400;
+const KEYS_READ_MAX = 1_000;
