@@ -23,4 +23,27 @@ export const SCENES: readonly Scene[] = [
     },
   },
   { name: "runs", path: "/runs" },
+  {
+    name: "approvals",
+    path: "/approvals?job=refund-1048",
+    data: async ({ api }) => {
+      for (const [n, amount] of [80, 1_250, 82_000, 45].entries()) {
+        await api.jobs.submit({
+          job_id: `refund-${1_046 + n}`,
+          topic: "demo.approve",
+          input: {
+            order: `A-${17_204 + n}`,
+            amount,
+            currency: "EUR",
+            to: { name: "Erika Example", password: "not-shown" },
+            reason: "parcel lost",
+          },
+          labels: { env: "prod", team: "support" },
+          risk_tags: ["payment"],
+          actor_id: "agent:support-7",
+          actor_type: "service",
+        } as never);
+      }
+    },
+  },
 ];

@@ -7,7 +7,8 @@
  */
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useMemo, useRef } from "preact/hooks";
+import type { CordumError } from "../../../src/client/client-error.ts";
 import type { OperationName } from "../../../src/client/operations.ts";
 import type { Operations } from "../../../src/client/schema.ts";
 import type { Arguments } from "../../../src/client/transport.ts";
@@ -15,6 +16,7 @@ import { asCli, asCurl, type Request } from "../data/equivalent.ts";
 import { type Access, api, chosenTenant, may } from "../data/session.ts";
 import { Dialog } from "./dialog.tsx";
 import { Icon } from "./icon.tsx";
+import { useShortcuts } from "./shortcuts.tsx";
 import { notify, notifyError } from "./toast.tsx";
 
 export interface ActionProps<K extends OperationName> {
@@ -32,6 +34,10 @@ export interface ActionProps<K extends OperationName> {
   /** Message after success. */
   readonly done?: string | ((response: Operations[K]["response"]) => string);
   readonly onDone?: (response: Operations[K]["response"]) => void;
+  /** After an error, which is shown as a message. The dialog closes if it returns true: another attempt cannot help. */
+  readonly onFailed?: (error: CordumError) => boolean;
+  /** A key that does the same as the button: `a`. */
+  readonly shortcut?: string;
 }
 
 export interface Confirmation {
@@ -44,27 +50,40 @@ export interface Confirmation {
 export function Action<K extends OperationName>(props: ActionProps<K>) {
   const isAsked = useSignal(false);
   const isBusy = useSignal(false);
+  const { label, tone = "plain", confirm, isDisabled = false, title, shortcut } = props;
+  const button = useRef<HTMLButtonElement>(null);
+  const keys = useMemo(() => {
+    const run = () => button.current?.click();
+    return shortcut === undefined || !may(props.needs) ? [] : [{ keys: shortcut, does: label.toLowerCase(), run }];
+  }, [shortcut, label, props.needs]);
+  useShortcuts(keys);
   if (!may(props.needs)) return null;
-  const { label, tone = "plain", confirm, isDisabled = false, title } = props;
   const run = async (extra: object = {}) => {
     isBusy.value = true;
-    const isSent = await sendAction(props, extra);
+    const error = await sendAction(props, extra);
     isBusy.value = false;
-    if (isSent) isAsked.value = false;
+    if (error === null || props.onFailed?.(error) === true) isAsked.value = false;
   };
   return (
     <span class="action">
       <button
         type="button"
+        ref={button}
         class={`button ${tone}`}
         disabled={isDisabled || isBusy.value}
         title={title}
+        aria-keyshortcuts={shortcut}
         onClick={() => {
           if (confirm === undefined) void run();
           else isAsked.value = true;
         }}
       >
         {isBusy.value ? `${label} …` : label}
+        {shortcut !== undefined && (
+          <span class="key" aria-hidden="true">
+            {shortcut}
+          </span>
+        )}
       </button>
       <CopyMenu label={label} request={requestOf(props)} cli={props.cli} />
       {isAsked.value && confirm !== undefined && (
@@ -81,8 +100,8 @@ export function Action<K extends OperationName>(props: ActionProps<K>) {
   );
 }
 
-/** Sends, and shows the outcome as a message. True after success. */
-async function sendAction<K extends OperationName>(props: ActionProps<K>, extra: object): Promise<boolean> {
+/** Sends, and shows the outcome as a message. */
+async function sendAction<K extends OperationName>(props: ActionProps<K>, extra: object): Promise<CordumError | null> {
   const { send, args, done, onDone, label } = props;
   const { body, ...rest } = args as { body?: object };
   const full = {
@@ -93,10 +112,9 @@ async function sendAction<K extends OperationName>(props: ActionProps<K>, extra:
     const response = await api.peek().request(send, full as Arguments<K>);
     notify(typeof done === "function" ? done(response) : (done ?? `${label}: done`));
     onDone?.(response);
-    return true;
+    return null;
   } catch (error) {
-    notifyError(error);
-    return false;
+    return notifyError(error);
   }
 }
 
@@ -117,6 +135,12 @@ function ConfirmDialog({ confirm, label, tone, isBusy, onClose, onConfirm }: Con
   const reason = useSignal("");
   const asked = confirm.reason;
   const isMissing = asked?.isRequired === true && reason.value.trim() === "";
+  const first = useRef<HTMLElement | null>(null);
+  useEffect(() => first.current?.focus(), []);
+  const send = () => {
+    if (isBusy || isMissing) return;
+    onConfirm(asked === undefined || reason.value.trim() === "" ? {} : { [asked.field]: reason.value.trim() });
+  };
   return (
     <Dialog
       title={confirm.title}
@@ -128,11 +152,12 @@ function ConfirmDialog({ confirm, label, tone, isBusy, onClose, onConfirm }: Con
           </button>
           <button
             type="button"
+            ref={(element) => {
+              if (asked === undefined) first.current = element;
+            }}
             class={`button ${tone === "plain" ? "main" : tone}`}
             disabled={isBusy || isMissing}
-            onClick={() =>
-              onConfirm(asked === undefined || reason.value.trim() === "" ? {} : { [asked.field]: reason.value.trim() })
-            }
+            onClick={send}
           >
             {isBusy ? `${label} …` : label}
           </button>
@@ -147,8 +172,15 @@ function ConfirmDialog({ confirm, label, tone, isBusy, onClose, onConfirm }: Con
             {asked.isRequired === true ? "" : " (optional)"}
           </span>
           <textarea
+            ref={(element) => {
+              first.current = element;
+            }}
             rows={2}
             maxLength={500}
+            title="Ctrl+Enter sends"
+            onKeyDown={(event) => {
+              if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) send();
+            }}
             value={reason.value}
             onInput={(event) => {
               reason.value = event.currentTarget.value;

@@ -1,5 +1,6 @@
 /** JSON of any size as text: the first lines, then more on request (L54). Values are text, never markup. */
 import { useSignal } from "@preact/signals";
+import type { ComponentChildren } from "preact";
 import { copyText } from "./action.tsx";
 import { Icon } from "./icon.tsx";
 import { bytes, count } from "./numbers.ts";
@@ -15,11 +16,13 @@ export function Json({ value, label }: { readonly value: unknown; readonly label
   return (
     <div class="code">
       <pre tabIndex={0} role="region" aria-label={label}>
-        {shown
-          .map((line) =>
-            line.length > WIDTH_MAX ? `${line.slice(0, WIDTH_MAX)} … (${count(line.length)} characters)` : line,
-          )
-          .join("\n")}
+        {withMarks(
+          shown
+            .map((line) =>
+              line.length > WIDTH_MAX ? `${line.slice(0, WIDTH_MAX)} … (${count(line.length)} characters)` : line,
+            )
+            .join("\n"),
+        )}
         {cut && left === 0 ? `\n… (${bytes(text.length)}; copy it to see the rest)` : ""}
       </pre>
       <button
@@ -45,6 +48,14 @@ export function Json({ value, label }: { readonly value: unknown; readonly label
   );
 }
 
+/** Values that the server hides stand out: they are not what was submitted. */
+function withMarks(text: string): ComponentChildren {
+  const parts = text.split(HIDDEN);
+  return parts.flatMap((part, at) => (at === 0 ? [part] : [<mark key={at}>hidden</mark>, part]));
+}
+
+/** Of `src/core/model/redact.ts`. */
+const HIDDEN = '"[redacted]"';
 const LINES = 40;
 const WIDTH_MAX = 2_000;
 const CHARACTERS_MAX = 500_000;

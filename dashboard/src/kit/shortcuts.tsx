@@ -31,8 +31,9 @@ export function watchKeys(target: Document): () => void {
 }
 
 function onKey(event: KeyboardEvent): void {
-  const isTyping =
-    event.target instanceof Element && event.target.closest("input, textarea, select, [contenteditable]") !== null;
+  // An editor in a shadow tree is not the target of the event.
+  const [origin] = event.composedPath();
+  const isTyping = origin instanceof Element && origin.closest("input, textarea, select, [contenteditable]") !== null;
   if (isTyping || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]") !== null)
     return;
   const keys = pending === "" ? event.key : `${pending} ${event.key}`;

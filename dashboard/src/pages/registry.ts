@@ -30,6 +30,7 @@ export const NAV: readonly (readonly [string, readonly NavEntry[]])[] = [
       { path: "/", text: "Now", key: "n" },
       { path: "/jobs", text: "Jobs", key: "j" },
       { path: "/runs", text: "Runs", key: "r" },
+      { path: "/approvals", text: "Approvals", key: "a" },
     ],
   ],
 ];
@@ -39,6 +40,7 @@ export const PAGES: readonly PageEntry[] = [
   { path: "/jobs", load: async () => (await import("./jobs/jobs-page.tsx")).JobsPage },
   { path: "/jobs/:id", load: async () => (await import("./jobs/job-page.tsx")).JobPage },
   { path: "/runs", load: async () => (await import("./runs/runs-page.tsx")).RunsPage },
+  { path: "/approvals", load: async () => (await import("./approvals/approvals-page.tsx")).ApprovalsPage },
   { path: "/runs/:id", load: async () => (await import("./runs/run-page.tsx")).RunPage },
 ];
 

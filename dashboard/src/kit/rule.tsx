@@ -1,0 +1,50 @@
+/** A rule of the policy: what it matches and what it decides. */
+import type { PolicyRule } from "../../../src/client/schema.ts";
+import { Badge, type Tone } from "./badge.tsx";
+import { Facts } from "./layout.tsx";
+import { duration } from "./numbers.ts";
+
+const TONES: Readonly<Record<string, Tone>> = {
+  allow: "good",
+  allow_with_constraints: "busy",
+  require_approval: "warn",
+  throttle: "wait",
+  deny: "bad",
+};
+
+/** `require_approval` or `REQUIRE_APPROVAL`. */
+export function EffectBadge({ effect }: { readonly effect: string }) {
+  const name = effect.toLowerCase();
+  return <Badge tone={TONES[name] ?? "quiet"}>{name.replaceAll("_", " ")}</Badge>;
+}
+
+/** The parts of `match` as lines: `topics: pay.>`. */
+export function matchParts(match: PolicyRule["match"]): readonly (readonly [string, string])[] {
+  return Object.entries(match).flatMap(([part, value]) => {
+    const name = part.replaceAll("_", " ");
+    if (typeof value === "string") return [[name, value] as const];
+    if (Array.isArray(value)) return value.length === 0 ? [] : [[name, value.join(", ")] as const];
+    return Object.entries(value ?? {}).map(
+      ([key, inner]) => [`${name} ${key}`, Array.isArray(inner) ? inner.join(", ") : String(inner)] as const,
+    );
+  });
+}
+
+export function RuleFacts({ rule }: { readonly rule: PolicyRule }) {
+  const { approval, constraints, remediations } = rule;
+  const parts = matchParts(rule.match);
+  return (
+    <Facts
+      of={[
+        ["decision", <EffectBadge key="effect" effect={rule.decision} />],
+        ["reason", rule.reason],
+        ...parts.map(([name, text]) => [name, <code key={name}>{text}</code>] as const),
+        ["matches", parts.length === 0 && "every request"],
+        ["approval expires", approval?.expires_ms != null && duration(approval.expires_ms)],
+        ["submitter approves", approval && (approval.by_submitter ? "allowed" : "refused")],
+        ["constraints", constraints && <code>{JSON.stringify(constraints)}</code>],
+        ["remediations", remediations?.map(({ title }) => title).join("; ")],
+      ]}
+    />
+  );
+}
