@@ -89,6 +89,7 @@ export const NEXT: Readonly<Record<string, string | null>> = {
   approval_expired: "cordum dlq retry ID",
   too_many_leases: "cordum failopen list",
   rollout_not_found: "cordum rollout list",
+  schedule_not_found: "cordum schedule list",
   rollout_active: "cordum rollout status",
   rollout_state: "cordum rollout list",
   rollout_not_proved: "cordum rollout status",

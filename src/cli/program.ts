@@ -34,6 +34,7 @@ import { addLab } from "./lab/lab.ts";
 import { MEMBER_COMMAND } from "./lab/live-processes.ts";
 import { addRollout } from "./rollout/rollout.ts";
 import { addRun } from "./run/run.ts";
+import { addSchedule } from "./schedule/schedule.ts";
 import { printable } from "./table.ts";
 import type { UpOptions } from "./up/up.ts";
 
@@ -69,6 +70,7 @@ export function buildProgram(context: CommandContext): Command {
   addJob(program, context);
   addWorkflow(program, context);
   addRun(program, context);
+  addSchedule(program, context);
   addApproval(program, context);
   addDlq(program, context);
   addWorkers(program, context);

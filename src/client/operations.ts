@@ -9,6 +9,7 @@ export const KEYED: ReadonlySet<OperationName> = new Set([
   "POST /jobs",
   "POST /workflows/{id}/runs",
   "POST /workflow-runs/{id}/rerun",
+  "POST /schedules/{id}/trigger",
 ]);
 
 /** They change nothing. */

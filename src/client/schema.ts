@@ -138,6 +138,15 @@ export interface AuditEntryPage {
   readonly next_cursor: string | null;
 }
 
+export interface BackfillRequest {
+  /** The first slot is at or after this time. */
+  readonly from: string;
+  /** The last slot is at or before this time. A range has at most 1000 slots. */
+  readonly until: string;
+  /** Shortest time between two starts. Defaults to 1000. Unless `overlap` is `allow`, a start also waits until no run of the schedule is open. */
+  readonly pace_ms?: number | undefined;
+}
+
 /** Token limits for the worker; `deadline_ms` also limits the job's deadline. */
 export interface Budget {
   /** Token limit for the worker; 0 for none. */
@@ -1713,6 +1722,10 @@ export interface Run {
     readonly job_id: string;
     readonly depth: number;
   } | null;
+  readonly schedule: {
+    readonly id: string;
+    readonly slot: string | null;
+  } | null;
   readonly rerun_of: {
     readonly run_id: string;
     readonly from_step: string;
@@ -1781,6 +1794,10 @@ export interface RunDetail {
     readonly run_id: string;
     readonly job_id: string;
     readonly depth: number;
+  } | null;
+  readonly schedule: {
+    readonly id: string;
+    readonly slot: string | null;
   } | null;
   readonly rerun_of: {
     readonly run_id: string;
@@ -1869,6 +1886,213 @@ export interface RunStep {
   /** The branches chosen for the items of a `for_each`. */
   readonly arms?: ReadonlyArray<string> | undefined;
   readonly children?: StepChildren | undefined;
+}
+
+export interface Schedule {
+  readonly id: string;
+  readonly workflow_id: string;
+  readonly tenant_id: string;
+  /** Five fields (minute, hour, day of month, month, day of week) or a nickname such as `@daily`. */
+  readonly cron?: string | undefined;
+  /** A duration such as `15m`: slots are its multiples since 1970 UTC. */
+  readonly every?: string | undefined;
+  /** Time zone of `cron`, such as `Europe/Berlin`. Defaults to `UTC`. */
+  readonly time_zone?: string | undefined;
+  /** What a slot does while a run of the schedule is open: is skipped, waits for its end (one slot), starts anyway, or cancels it. */
+  readonly overlap: "skip" | "queue" | "allow" | "cancel";
+  readonly jitter_ms: number;
+  readonly catch_up_ms: number;
+  readonly paused: boolean;
+  /** `waiting`: a slot is due and could not start yet. `finished`: the expression matches no later time. */
+  readonly state: "active" | "waiting" | "paused" | "finished";
+  readonly next_slot: ScheduleSlot | null;
+  readonly last_start: ScheduleStart | null;
+  readonly counts: ScheduleCounts;
+  /** When it was applied first. */
+  readonly created_at: string;
+  /** When it was applied, paused or resumed last. */
+  readonly updated_at: string;
+  readonly submitted_by: string | null;
+}
+
+export interface ScheduleActionRequest {
+  /** Recorded in the audit log. */
+  readonly reason?: string | undefined;
+}
+
+export interface ScheduleApplied {
+  readonly id: string;
+  readonly workflow_id: string;
+  readonly tenant_id: string;
+  /** Five fields (minute, hour, day of month, month, day of week) or a nickname such as `@daily`. */
+  readonly cron?: string | undefined;
+  /** A duration such as `15m`: slots are its multiples since 1970 UTC. */
+  readonly every?: string | undefined;
+  /** Time zone of `cron`, such as `Europe/Berlin`. Defaults to `UTC`. */
+  readonly time_zone?: string | undefined;
+  /** What a slot does while a run of the schedule is open: is skipped, waits for its end (one slot), starts anyway, or cancels it. */
+  readonly overlap: "skip" | "queue" | "allow" | "cancel";
+  readonly jitter_ms: number;
+  readonly catch_up_ms: number;
+  readonly paused: boolean;
+  /** `waiting`: a slot is due and could not start yet. `finished`: the expression matches no later time. */
+  readonly state: "active" | "waiting" | "paused" | "finished";
+  readonly next_slot: ScheduleSlot | null;
+  readonly last_start: ScheduleStart | null;
+  readonly counts: ScheduleCounts;
+  /** When it was applied first. */
+  readonly created_at: string;
+  /** When it was applied, paused or resumed last. */
+  readonly updated_at: string;
+  readonly submitted_by: string | null;
+  /** Any JSON value. Redacted. */
+  readonly input: unknown;
+  /** The next five; empty while it is paused. */
+  readonly next_slots: ReadonlyArray<ScheduleSlot>;
+  /** The newest ten. */
+  readonly last_starts: ReadonlyArray<ScheduleStart>;
+  readonly last_not_started: ScheduleLeftOut | null;
+  readonly waiting: ScheduleWait | null;
+  /** The newest runs that are not known to have ended. */
+  readonly open_runs: ReadonlyArray<string>;
+  readonly backfill: ScheduleBackfill | null;
+  readonly result: "created" | "updated" | "unchanged";
+}
+
+export interface ScheduleBackfill {
+  /** Slots of the range. */
+  readonly slots: number;
+  readonly started: number;
+  /** Slots that have a run already. */
+  readonly existing: number;
+  readonly failed: number;
+  readonly next_slot: string | null;
+  /** The end of the range. */
+  readonly until: string;
+  readonly pace_ms: number;
+  readonly started_by: string;
+  readonly waits_for: string | null;
+}
+
+export interface ScheduleCounts {
+  /** Runs, also of backfills and triggers. */
+  readonly started: number;
+  /** Slots that were due while a run was open. */
+  readonly skipped: number;
+  /** Slots that could not be started within the catch-up window. */
+  readonly missed: number;
+  /** Slots whose run could not be created. */
+  readonly failed: number;
+}
+
+export interface ScheduleDeleted {
+  readonly id: string;
+  readonly deleted: boolean;
+}
+
+export interface ScheduleDetail {
+  readonly id: string;
+  readonly workflow_id: string;
+  readonly tenant_id: string;
+  /** Five fields (minute, hour, day of month, month, day of week) or a nickname such as `@daily`. */
+  readonly cron?: string | undefined;
+  /** A duration such as `15m`: slots are its multiples since 1970 UTC. */
+  readonly every?: string | undefined;
+  /** Time zone of `cron`, such as `Europe/Berlin`. Defaults to `UTC`. */
+  readonly time_zone?: string | undefined;
+  /** What a slot does while a run of the schedule is open: is skipped, waits for its end (one slot), starts anyway, or cancels it. */
+  readonly overlap: "skip" | "queue" | "allow" | "cancel";
+  readonly jitter_ms: number;
+  readonly catch_up_ms: number;
+  readonly paused: boolean;
+  /** `waiting`: a slot is due and could not start yet. `finished`: the expression matches no later time. */
+  readonly state: "active" | "waiting" | "paused" | "finished";
+  readonly next_slot: ScheduleSlot | null;
+  readonly last_start: ScheduleStart | null;
+  readonly counts: ScheduleCounts;
+  /** When it was applied first. */
+  readonly created_at: string;
+  /** When it was applied, paused or resumed last. */
+  readonly updated_at: string;
+  readonly submitted_by: string | null;
+  /** Any JSON value. Redacted. */
+  readonly input: unknown;
+  /** The next five; empty while it is paused. */
+  readonly next_slots: ReadonlyArray<ScheduleSlot>;
+  /** The newest ten. */
+  readonly last_starts: ReadonlyArray<ScheduleStart>;
+  readonly last_not_started: ScheduleLeftOut | null;
+  readonly waiting: ScheduleWait | null;
+  /** The newest runs that are not known to have ended. */
+  readonly open_runs: ReadonlyArray<string>;
+  readonly backfill: ScheduleBackfill | null;
+}
+
+export interface ScheduleExplanation {
+  readonly schedule_id: string;
+  readonly state: string;
+  readonly reasons: ReadonlyArray<{
+    readonly reason: string;
+    readonly until: string | null;
+    readonly unblocks: string | null;
+  }>;
+}
+
+export interface ScheduleLeftOut {
+  /** The latest of these slots. */
+  readonly slot: string;
+  readonly result: "skipped" | "missed" | "failed";
+  /** When this was decided. */
+  readonly at: string;
+  readonly reason: string;
+}
+
+export interface SchedulePage {
+  readonly items: ReadonlyArray<Schedule>;
+  readonly next_cursor: string | null;
+}
+
+export interface ScheduleRequest {
+  readonly id: string;
+  readonly workflow_id: string;
+  /** Five fields (minute, hour, day of month, month, day of week) or a nickname such as `@daily`. */
+  readonly cron?: string | undefined;
+  /** A duration such as `15m`: slots are its multiples since 1970 UTC. */
+  readonly every?: string | undefined;
+  /** Time zone of `cron`, such as `Europe/Berlin`. Defaults to `UTC`. */
+  readonly time_zone?: string | undefined;
+  /** Any JSON value. Input of each run. Defaults to `{}`. */
+  readonly input?: unknown | undefined;
+  /** What a slot does while a run of the schedule is open: is skipped, waits for its end (one slot), starts anyway, or cancels it. */
+  readonly overlap?: "skip" | "queue" | "allow" | "cancel" | undefined;
+  /** Each slot starts at a random time within this time after it. Defaults to 0. */
+  readonly jitter_ms?: number | undefined;
+  /** A slot that could not be started for this long is missed. Defaults to 3600000. */
+  readonly catch_up_ms?: number | undefined;
+  /** By default unchanged; a new schedule is not paused. */
+  readonly paused?: boolean | undefined;
+}
+
+export interface ScheduleSlot {
+  /** The time that the expression matches. */
+  readonly slot: string;
+  /** The slot with its jitter. */
+  readonly starts_at: string;
+}
+
+export interface ScheduleStart {
+  readonly run_id: string;
+  readonly slot: string | null;
+  /** When the run was created. */
+  readonly started_at: string;
+  readonly cause: "slot" | "backfill" | "trigger";
+}
+
+export interface ScheduleWait {
+  readonly slot: string | null;
+  readonly reason: string;
+  readonly retry_at: string | null;
+  readonly attempts: number;
 }
 
 export interface Session {
@@ -2185,6 +2409,12 @@ export interface Topic {
   readonly waiting: number;
   /** Dispatched jobs of all tenants; null unless the key is of tenant `*`. */
   readonly running: number | null;
+}
+
+export interface TriggerScheduleRequest {
+  /** Start although a run of the schedule is open; by default a 409. */
+  readonly overlap?: "allow" | undefined;
+  readonly idempotency_key?: string | undefined;
 }
 
 export interface Worker {
@@ -3045,6 +3275,97 @@ export interface Operations {
     readonly query: NoFields;
     readonly body: PostRolloutsIdPromoteRequest | undefined;
     readonly response: Rollout;
+  };
+  /** List schedules, newest first */
+  readonly "GET /schedules": {
+    readonly path: NoFields;
+    readonly query: {
+      /** Page size. */
+      readonly limit?: number | undefined;
+      /** `next_cursor` of the previous page, with the same filter. */
+      readonly cursor?: string | undefined;
+    };
+    readonly body: undefined;
+    readonly response: SchedulePage;
+  };
+  /** Apply a schedule: creates it, or changes it; the same document changes nothing */
+  readonly "POST /schedules": {
+    readonly path: NoFields;
+    readonly query: NoFields;
+    readonly body: ScheduleRequest;
+    readonly response: ScheduleApplied;
+  };
+  /** Get a schedule with its next slots, its last starts, and why the last slot was not started */
+  readonly "GET /schedules/{id}": {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: NoFields;
+    readonly body: undefined;
+    readonly response: ScheduleDetail;
+  };
+  /** Delete a schedule; its runs continue */
+  readonly "DELETE /schedules/{id}": {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: NoFields;
+    readonly body: undefined;
+    readonly response: ScheduleDeleted;
+  };
+  /** Explain what a schedule waits for, and why its last slot was not started */
+  readonly "GET /schedules/{id}/explain": {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: NoFields;
+    readonly body: undefined;
+    readonly response: ScheduleExplanation;
+  };
+  /** Pause a schedule: no slot starts; open runs continue */
+  readonly "POST /schedules/{id}/pause": {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: NoFields;
+    readonly body: ScheduleActionRequest | undefined;
+    readonly response: ScheduleDetail;
+  };
+  /** Resume a schedule with its next slot; slots of the pause are not started */
+  readonly "POST /schedules/{id}/resume": {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: NoFields;
+    readonly body: ScheduleActionRequest | undefined;
+    readonly response: ScheduleDetail;
+  };
+  /** Start a run of a schedule now, also while it is paused */
+  readonly "POST /schedules/{id}/trigger": {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: NoFields;
+    readonly body: TriggerScheduleRequest | undefined;
+    readonly response: RunStarted;
+  };
+  /** Start the past slots of a range that have no run, in order */
+  readonly "POST /schedules/{id}/backfill": {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: NoFields;
+    readonly body: BackfillRequest;
+    readonly response: ScheduleDetail;
+  };
+  /** Cancel the backfill of a schedule; its runs continue */
+  readonly "DELETE /schedules/{id}/backfill": {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: NoFields;
+    readonly body: undefined;
+    readonly response: ScheduleDetail;
   };
   /** Get the status: process, policy, queues, retries, workers, safety and latency figures */
   readonly "GET /status": {

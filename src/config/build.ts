@@ -132,16 +132,7 @@ export function engineSettings(values: Values, sections: readonly SectionValue[]
     diagnosis: {
       diskFreeMin: number("diagnosis.disk_free_min") / 100,
     },
-    limits: {
-      inlineBytesMax: number("limits.inline_bytes_max"),
-      listInputBytesMax: number("limits.list_input_bytes_max"),
-      backlogMax: number("limits.backlog_max"),
-      storedBytesMax: number("limits.stored_bytes_max"),
-      streamsMax: number("limits.streams_max"),
-      polledTopicsMax: number("limits.polled_topics_max"),
-      concurrentJobsMax: values["limits.max_concurrent_jobs"] === null ? null : number("limits.max_concurrent_jobs"),
-      concurrentRunsMax: number("limits.max_concurrent_runs"),
-    },
+    limits: limitSettings(values),
     ...runSettings(values),
     orgs,
     approval: { expiresMs: number("approval.expires_ms") },
@@ -158,6 +149,22 @@ export function engineSettings(values: Values, sections: readonly SectionValue[]
     unsignedTenants: namesIn(values["cap.unsigned_tenants"]),
     senders,
     redaction: { paths: namesIn(values["redaction.paths"]) },
+  };
+}
+
+function limitSettings(values: Values): Settings["limits"] {
+  const number = (name: SettingName) => whole(values, name);
+  return {
+    inlineBytesMax: number("limits.inline_bytes_max"),
+    listInputBytesMax: number("limits.list_input_bytes_max"),
+    backlogMax: number("limits.backlog_max"),
+    storedBytesMax: number("limits.stored_bytes_max"),
+    streamsMax: number("limits.streams_max"),
+    polledTopicsMax: number("limits.polled_topics_max"),
+    concurrentJobsMax: values["limits.max_concurrent_jobs"] === null ? null : number("limits.max_concurrent_jobs"),
+    concurrentRunsMax: number("limits.max_concurrent_runs"),
+    schedulesMax: number("limits.schedules_max"),
+    scheduleIntervalMsMin: number("limits.schedule_interval_min_ms"),
   };
 }
 

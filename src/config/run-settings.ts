@@ -11,6 +11,20 @@ export const RUN_SETTINGS = [
     help: "Open workflow runs per tenant; starts above it are rejected with 429. For one tenant: `orgs.<id>.limits.max_concurrent_runs`.",
   },
   {
+    name: "limits.schedules_max",
+    type: count("schedules", 1, 10_000_000),
+    default: 1_000,
+    live: true,
+    help: "Schedules per tenant; new ones above it are rejected with 409. For one tenant: `orgs.<id>.limits.schedules_max`.",
+  },
+  {
+    name: "limits.schedule_interval_min_ms",
+    type: ms(1_000, DAY_MS),
+    default: 10_000,
+    live: true,
+    help: "Shortest time between two slots of a schedule; an apply below it is rejected.",
+  },
+  {
     name: "limits.list_input_bytes_max",
     type: count("bytes", 1_024, 16 * 1024 ** 3),
     default: 32 * 1024 * 1024,

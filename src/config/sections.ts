@@ -52,6 +52,13 @@ export const SECTIONS = [
     help: "Overrides `limits.polled_topics_max` for one tenant.",
   },
   {
+    name: "orgs.<id>.limits.schedules_max",
+    type: count("schedules", 1, 10_000_000),
+    default: null,
+    live: true,
+    help: "Overrides `limits.schedules_max` for one tenant.",
+  },
+  {
     name: "orgs.<id>.weight",
     type: count("turns", 1, 100),
     default: 1,
@@ -185,6 +192,7 @@ export function sectionSettings(given: readonly SectionValue[]) {
       case "orgs.<id>.limits.stored_bytes_max":
       case "orgs.<id>.limits.streams_max":
       case "orgs.<id>.limits.polled_topics_max":
+      case "orgs.<id>.limits.schedules_max":
         orgs[id] = { ...orgs[id], limits: { ...orgs[id]?.limits, [TENANT_LIMITS[section]]: Number(value) } };
         break;
       case "orgs.<id>.weight":
@@ -225,6 +233,7 @@ const TENANT_LIMITS = {
   "orgs.<id>.limits.stored_bytes_max": "storedBytesMax",
   "orgs.<id>.limits.streams_max": "streamsMax",
   "orgs.<id>.limits.polled_topics_max": "polledTopicsMax",
+  "orgs.<id>.limits.schedules_max": "schedulesMax",
 } as const satisfies Partial<Record<SectionName, keyof NonNullable<OrgSettings["limits"]>>>;
 
 /** Splits a value of the kind `names`. */

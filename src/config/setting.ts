@@ -46,6 +46,7 @@ export type Unit =
   | "connections"
   | "streams"
   | "topics"
+  | "schedules"
   | "percent";
 
 export const MINUTE_MS = 60_000;

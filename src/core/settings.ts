@@ -55,6 +55,10 @@ export interface Settings {
     readonly concurrentJobsMax: number | null;
     /** Open runs of one tenant. */
     readonly concurrentRunsMax: number;
+    /** Schedules of one tenant. */
+    readonly schedulesMax: number;
+    /** The shortest interval of a schedule. */
+    readonly scheduleIntervalMsMin: number;
   };
   readonly admission: AdmissionSettings;
   readonly runLock: {

@@ -15,6 +15,7 @@ import type { Placement, Table } from "../core/model/table.ts";
 import { WORKFLOW_HEADS, WORKFLOW_VERSIONS } from "../core/model/workflow.ts";
 import { isRolloutRecord, ROLLOUTS } from "../core/rollout/rollout.ts";
 import { JUDGEMENTS } from "../core/rollout/stored-judgement.ts";
+import { SCHEDULES } from "../core/schedule/schedule.ts";
 
 /** Every table. */
 export const TABLES: readonly Table<never>[] = [
@@ -41,6 +42,7 @@ export const TABLES: readonly Table<never>[] = [
   ROOT_REVOCATIONS,
   RUN_RESERVATIONS,
   RUNS,
+  SCHEDULES,
   SESSIONS,
   TIMELINE,
   WORKFLOW_HEADS,

@@ -45,6 +45,7 @@ import { TRACE_ROUTES } from "./routes/traces.ts";
 import { WORKER_ROUTES } from "./routes/worker-leases.ts";
 import { WORKERS_ROUTES } from "./routes/workers.ts";
 import { WORKFLOW_ROUTES } from "./routes/workflows.ts";
+import { SCHEDULE_ROUTES } from "./schedules/schedule-routes.ts";
 import { ConnectionGuard, type ConnectionLimits, checkingInterval, lingeringClose } from "./server-connections.ts";
 import { serveDashboard } from "./server-dashboard.ts";
 import { handleUpgrades } from "./server-websocket.ts";
@@ -65,6 +66,7 @@ export const ROUTES: readonly Route[] = [
   ...FAIL_OPEN_ROUTES,
   ...KILL_ROUTES,
   ...ROLLOUT_ROUTES,
+  ...SCHEDULE_ROUTES,
   ...STATUS_ROUTES,
   ...STREAM_ROUTES,
   ...WORKER_ROUTES,

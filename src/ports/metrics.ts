@@ -72,6 +72,16 @@ export const METRICS = {
     labels: [],
     help: "Time from the due time of a record (lease, delay, deadline, retry) until its handler starts.",
   },
+  cordum_schedule_starts_total: {
+    type: "counter",
+    labels: ["result"],
+    help: "Slots of schedules by result: started, skipped (a run was open), missed (older than the catch-up window), failed; refused counts each refused try.",
+  },
+  cordum_schedule_lateness_seconds: {
+    type: "histogram",
+    labels: [],
+    help: "Time from the start of a slot, with its jitter, until its run is created.",
+  },
   cordum_slots_recounted_total: {
     type: "counter",
     labels: [],

@@ -52,6 +52,40 @@ test("policies", async () => {
   await expect(transcript.text).toMatchFileSnapshot(golden("policy"));
 });
 
+test("schedules", async () => {
+  const flow = file("flow.yaml", "id: report\nsteps: {wait: {type: delay, delay_sec: 600}}\n");
+  const yearly = "id: yearly\nworkflow_id: report\ncron: '30 2 1 1 *'\ntime_zone: Europe/Berlin\n";
+  await transcript.run(["schedule", "apply", file("early.yaml", yearly)]);
+  await transcript.run(["workflow", "apply", flow]);
+  await transcript.both(["schedule", "apply", file("yearly.yaml", yearly)]);
+  await transcript.run([
+    ...["schedule", "apply"],
+    file(
+      "bad.yaml",
+      `- {id: a, workflow_id: report, cron: 0 0 30 2 *}\n- {id: b, workflow_id: report, every: 2h, paused: true}\n`,
+    ),
+  ]);
+  await transcript.run(["schedule", "apply", file("broken.yaml", "id: [")]);
+  await transcript.both(["schedule", "list"]);
+  await transcript.both(["schedule", "trigger", "yearly", "--key", "k"]);
+  await transcript.run(["schedule", "trigger", "yearly"]);
+  await transcript.run(["schedule", "trigger", "yearly", "--overlap", "queue"]);
+  await transcript.both(["schedule", "get", "yearly"]);
+  await transcript.both(["schedule", "pause", "yearly", "--reason", "migration"]);
+  await transcript.both(["schedule", "explain", "yearly"]);
+  await transcript.both(["schedule", "resume", "yearly"]);
+  await transcript.run(["schedule", "backfill", "yearly"]);
+  await transcript.run(["schedule", "backfill", "yearly", "--from", "then"]);
+  const range = ["--from", "2020-01-01T00:00:00Z", "--until", "2023-06-01T00:00:00Z", "--pace", "5s"];
+  await transcript.run(["schedule", "backfill", "yearly", ...range]);
+  await transcript.run(["schedule", "backfill", "yearly", ...range, "--json"]);
+  await transcript.both(["schedule", "backfill", "yearly", "--cancel"]);
+  await transcript.run(["schedule", "delete", "yearly"]);
+  await transcript.run(["schedule", "delete", "b", "--json"]);
+  await transcript.run(["schedule", "get", "yearly"]);
+  await expect(transcript.text).toMatchFileSnapshot(golden("schedules"));
+});
+
 test("settings, backups and new projects", async () => {
   const config = file("cordum.yaml", "http: {port: 9999}\n");
   await transcript.both(["config", "explain", "http.port", "--config", config]);

@@ -13,6 +13,7 @@ const DECISIONS = [
   "core/contention",
   "core/expression",
   "core/evaluation",
+  "core/schedule",
 ];
 const INNER = [...DECISIONS, "core/settings", "protocol", "ports", "config"];
 
@@ -33,6 +34,7 @@ export const LAYERS: Readonly<Record<string, readonly string[]>> = {
   ],
   "core/rollout": ["core/rollout", "core/model", "core/retry", "type core/settings"],
   "core/contention": ["core/contention", "core/model", "core/retry", "core/rollout", "protocol", "type core/settings"],
+  "core/schedule": ["core/schedule", "core/model", "core/retry", "core/rollout"],
   "core/settings": ["core/model", "core/retry"],
   protocol: ["protocol", "core/model", "core/retry", "type core/policy"],
   ports: ["ports", "core/model", "core/retry", "core/policy", "protocol", "type core/evaluation"],
@@ -90,6 +92,7 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   // Pure libraries: deterministic, without I/O.
   "src/core/expression/": ["re2js", "@marcbachmann/cel-js"],
   "src/core/yaml/": ["yaml"],
+  "src/core/schedule/": ["croner"],
   "src/core/policy/": ["yaml", "re2js", "@marcbachmann/cel-js"],
   "src/core/workflow/": ["yaml", "re2js", "@marcbachmann/cel-js"],
   "src/config": ["yaml"],

@@ -1,17 +1,19 @@
 /**
- * `cordum up --workflows DIR`: applies the workflows of a directory at start and on change.
+ * `cordum up --workflows DIR`: applies the workflows of a directory, and the schedules in its folder `schedules`, at start and on change.
  *
  * An invalid file prevents the start. While running, an invalid file is logged and skipped. Removed files delete nothing;
- * use `cordum workflow delete`.
+ * use `cordum workflow delete` and `cordum schedule delete`.
  */
 import { readdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { DEFAULT_ORG } from "../../core/model/job-id.ts";
 import { readWorkflow } from "../../core/workflow/definition/read-workflow.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { applyWorkflow } from "../../engine/runs/index.ts";
+import { applySchedule } from "../../engine/schedules/index.ts";
 import type { Log } from "../../ports/log.ts";
 import { CliError, EXIT } from "../exit.ts";
+import { readSchedules } from "../schedule/read-schedules.ts";
 import { fileVersion, watchVersion } from "./watch-file.ts";
 
 export interface WorkflowDir {
@@ -26,6 +28,10 @@ interface WorkflowText {
   readonly text: string;
 }
 
+/** Schedules are applied after the workflows that they start. */
+const isSchedule = (dir: string, file: string): boolean => dirname(file) === join(dir, SCHEDULES_DIR);
+const SCHEDULES_DIR = "schedules";
+
 type FileVersions = ReadonlyMap<string, string>;
 
 /** Throws if a file is invalid. */
@@ -36,8 +42,13 @@ export function loadWorkflows(name: string): WorkflowDir {
   const fileOf = new Map<string, string>();
   for (const file of versions.keys()) {
     const text = readIn(name, () => readFileSync(file, "utf8"));
-    const read = readWorkflow({ text, file });
     texts.push({ file, text });
+    if (isSchedule(name, file)) {
+      const read = readSchedules(text, file);
+      if (read.kind === "bad") problems.push(...read.problems);
+      continue;
+    }
+    const read = readWorkflow({ text, file });
     if (read.kind === "bad") problems.push(...read.problems);
     else {
       const other = fileOf.get(read.plan.id);
@@ -52,8 +63,8 @@ export function loadWorkflows(name: string): WorkflowDir {
   throw new CliError(EXIT.usage, message, `cordum up --workflows ${name}`, { problems });
 }
 
-export async function applyAtStart(engine: Engine, { texts }: WorkflowDir, log: Log): Promise<void> {
-  for (const one of texts) await applyText(engine, one, log);
+export async function applyAtStart(engine: Engine, { name, texts }: WorkflowDir, log: Log): Promise<void> {
+  for (const one of texts) await applyText(engine, name, one, log);
 }
 
 /** Applies changed files until stopped. */
@@ -65,7 +76,7 @@ export function applyChanges(engine: Engine, { name, versions }: WorkflowDir, lo
     known = now;
     for (const file of changed) {
       try {
-        await applyText(engine, { file, text: readFileSync(file, "utf8") }, log);
+        await applyText(engine, name, { file, text: readFileSync(file, "utf8") }, log);
       } catch (error) {
         log.write("error", "workflow_apply_failed", { file, error: whyOf(error), detail: UNCHANGED });
       }
@@ -89,22 +100,40 @@ export function applyChanges(engine: Engine, { name, versions }: WorkflowDir, lo
 
 const UNCHANGED = "the previous version stays in use";
 
-async function applyText(engine: Engine, { file, text }: WorkflowText, log: Log): Promise<void> {
-  const applied = await applyWorkflow(engine, { org: DEFAULT_ORG, by: `file ${file}`, source: { text, file } });
+async function applyText(engine: Engine, dir: string, { file, text }: WorkflowText, log: Log): Promise<void> {
+  const by = `file ${file}`;
+  if (isSchedule(dir, file)) return applySchedules(engine, { file, text }, by, log);
+  const applied = await applyWorkflow(engine, { org: DEFAULT_ORG, by, source: { text, file } });
   if (applied.kind === "invalid") throw new Error(applied.problems.join("; "));
   if (applied.kind !== "applied") throw new Error(applied.kind === "over" ? applied.why : "too many evaluations");
   const { id, version, isNew } = applied;
   if (isNew) log.write("info", "workflow_applied", { file, workflow: id, version });
 }
 
-/** Sorted by name for a deterministic order. */
+async function applySchedules(engine: Engine, { file, text }: WorkflowText, by: string, log: Log): Promise<void> {
+  const read = readSchedules(text, file);
+  if (read.kind === "bad") throw new Error(read.problems.join("; "));
+  for (const document of read.documents) {
+    const applied = await applySchedule(engine, { org: DEFAULT_ORG, document, by });
+    if (applied.kind === "invalid") throw new Error(`${file}: ${applied.problems.join("; ")}`);
+    if (applied.kind === "too_many") throw new Error(`${file}: \`limits.schedules_max\` is ${applied.limit}`);
+    if (applied.isNew) log.write("info", "schedule_applied", { file, schedule: applied.schedule.id });
+  }
+}
+
+/** Sorted by name for a deterministic order; schedules come last. */
 function versionsIn(dir: string): FileVersions {
-  const names = readIn(dir, () => readdirSync(dir, { withFileTypes: true }))
+  const entries = readIn(dir, () => readdirSync(dir, { withFileTypes: true }));
+  const hasSchedules = entries.some((entry) => entry.isDirectory() && entry.name === SCHEDULES_DIR);
+  const schedules = hasSchedules ? filesIn(join(dir, SCHEDULES_DIR)) : [];
+  return new Map([...filesIn(dir), ...schedules].map((name) => [name, fileVersion(name)]));
+}
+
+const filesIn = (dir: string): readonly string[] =>
+  readIn(dir, () => readdirSync(dir, { withFileTypes: true }))
     .filter((entry) => !entry.isDirectory() && /\.(yaml|yml|json)$/.test(entry.name))
     .map(({ name }) => join(dir, name))
     .sort();
-  return new Map(names.map((name) => [name, fileVersion(name)]));
-}
 
 function readIn<T>(dir: string, read: () => T): T {
   try {

@@ -25,6 +25,7 @@ export const AUDIT_KINDS = [
   "breaker",
   "workflow",
   "run",
+  "schedule",
   "rollout",
 ] as const;
 export type AuditKind = (typeof AUDIT_KINDS)[number];

@@ -27,7 +27,7 @@ export function withQuotas(
   return all;
 }
 
-export type QuotaName = "backlogMax" | "storedBytesMax" | "streamsMax" | "polledTopicsMax";
+export type QuotaName = "backlogMax" | "storedBytesMax" | "streamsMax" | "polledTopicsMax" | "schedulesMax";
 
 interface QuotaSettings {
   readonly limits: Readonly<Record<QuotaName, number>>;

@@ -84,9 +84,17 @@ export interface Run {
   /** The id of the idempotency record; removed with the run. */
   readonly reservation?: string;
   readonly rerunOf?: RerunOf;
+  /** The schedule that started it. */
+  readonly schedule?: RunSchedule;
   /** Arms in the rollouts that were active when the run was created. */
   readonly arms?: Arms;
   readonly measures?: Measures;
+}
+
+export interface RunSchedule {
+  readonly id: string;
+  /** Absent for a start by `trigger`. */
+  readonly slotMs?: number;
 }
 
 export interface RerunOf {
@@ -286,6 +294,7 @@ export function copyRun(run: Run): Writable<Run> {
   if (run.isParentTold !== undefined) copy.isParentTold = run.isParentTold;
   if (run.reservation !== undefined) copy.reservation = run.reservation;
   if (run.rerunOf !== undefined) copy.rerunOf = run.rerunOf;
+  if (run.schedule !== undefined) copy.schedule = run.schedule;
   if (run.arms !== undefined) copy.arms = run.arms;
   if (run.measures !== undefined) copy.measures = run.measures;
   if (run.bytes !== undefined) copy.bytes = run.bytes;

@@ -9,7 +9,14 @@ import { auditPut } from "../audit/index.ts";
 import type { Needs, RunContext } from "../engine.ts";
 import { childOutputs, storeForRun, type TooLarge, valueIn } from "../payloads.ts";
 import { askingSteps, loadTenantRun, planOf } from "../runs/index.ts";
-import { admitRun, fingerprintOfBody, measureAdmission, replayOf, type StartOutcome } from "./start-run.ts";
+import {
+  admitRun,
+  fingerprintOfBody,
+  measureAdmission,
+  replayOf,
+  reservationKey,
+  type StartOutcome,
+} from "./start-run.ts";
 
 /**
  * Reruns from a step: a new run of the same version and input that keeps the results before the step. It is admitted
@@ -40,9 +47,9 @@ export async function rerun(
 ): Promise<RerunOutcome> {
   const { org, runId, fromStep, idempotencyKey, keepsApprovals = false } = request;
   const fingerprint = fingerprintOfBody({ rerun: runId, fromStep, ...(keepsApprovals ? { keepsApprovals } : {}) });
-  const key = idempotencyKey === null ? null : { key: idempotencyKey, fingerprint };
+  const key = idempotencyKey === null ? null : { id: reservationKey(org, idempotencyKey), fingerprint };
   // The idempotency key comes first: a replay succeeds whatever happened to the earlier run.
-  const known = key && (await replayOf(engine, org, key));
+  const known = key && (await replayOf(engine, key));
   if (known) return measureAdmission(engine, org, endpoint, async () => known);
   const found = await loadTenantRun(engine, org, runId);
   if (!found) return { kind: "not_found" };

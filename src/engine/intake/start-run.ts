@@ -1,12 +1,13 @@
 import { createHash } from "node:crypto";
 import { canonical } from "../../core/jobs/idempotency.ts";
 import type { Caller } from "../../core/model/caller.ts";
-import { RUN_RESERVATIONS, RUNS, RUNS_GROUP, type Run, type RunState } from "../../core/model/run.ts";
+import { RUN_RESERVATIONS, RUNS, RUNS_GROUP, type Run, type RunSchedule, type RunState } from "../../core/model/run.ts";
 import { observeUnit } from "../../core/rollout/unit-measures.ts";
 import type { Plan } from "../../core/workflow/definition/plan.ts";
 import { inputProblems, openRun } from "../../core/workflow/run/open-run.ts";
 import { type Put, put } from "../../ports/store.ts";
 import type { JobPriority } from "../../protocol/packet.ts";
+import { ConflictError } from "../commit.ts";
 import type { DispatchContext, Needs, RunContext } from "../engine.ts";
 import { storeForRun, tooLargeText } from "../payloads.ts";
 import { QuotaExceeded } from "../quotas.ts";
@@ -36,6 +37,9 @@ export interface RunRequest {
   readonly submittedBy: string | null;
   readonly caller?: Caller | undefined;
   readonly actorId: string | null;
+  readonly schedule?: RunSchedule | undefined;
+  /** By default a new one. */
+  readonly runId?: string;
 }
 
 /** A request with defaults. */
@@ -61,22 +65,32 @@ export type StartOutcome =
   | RunLimitReached
   | { readonly kind: "gate_unavailable"; readonly waitedMs: number };
 
-export async function startRun(
+export function startRun(
   engine: RunContext & Needs<"admissionLimiter">,
   request: RunRequest,
   endpoint: string,
 ): Promise<StartOutcome> {
+  const { org, idempotencyKey: key } = request;
+  const use = key === null ? null : { id: reservationKey(org, key), fingerprint: fingerprintOf(request) };
+  return startRunOnce(engine, request, endpoint, { use });
+}
+
+/** With another identity than the client's key, and puts in the commit that starts the run. */
+export async function startRunOnce(
+  engine: RunContext & Needs<"admissionLimiter">,
+  request: RunRequest,
+  endpoint: string,
+  { use: key, puts = [] }: { readonly use: RunKeyUse | null; readonly puts?: readonly Put[] },
+): Promise<StartOutcome> {
   return measureAdmission(engine, request.org, endpoint, async () => {
-    const key =
-      request.idempotencyKey === null ? null : { key: request.idempotencyKey, fingerprint: fingerprintOf(request) };
-    const known = key && (await replayOf(engine, request.org, key));
+    const known = key && (await replayOf(engine, key));
     if (known) return known;
     const version = await versionToRun(engine, request.org, request.workflowId, request.version);
     const plan = version === null ? null : await planOf(engine, request.org, request.workflowId, version);
     if (version === null || !plan) return { kind: "no_workflow" };
     const problems = inputProblems(plan, request.input ?? null);
     if (problems.length > 0) return { kind: "invalid", problems };
-    return admitRun(engine, request.org, key, () => freshRun(engine, plan, request, version));
+    return admitRun(engine, request.org, key, () => freshRun(engine, plan, request, version), puts);
   });
 }
 
@@ -92,7 +106,7 @@ async function freshRun(
 ): Promise<Fresh> {
   const { clock, random } = engine.world;
   const { run: limits, retention } = engine.settings.current;
-  const runId = random.id();
+  const runId = request.runId ?? random.id();
   const nowMs = clock.now();
   const untilMs = nowMs + (plan.timeoutMs ?? limits.deadlineMs) + 2 * retention.runsMs;
   const input = await storeForRun(engine, request.input ?? null, {
@@ -105,13 +119,17 @@ async function freshRun(
   const { org, labels, priority, submittedBy, caller, actorId, traceparent } = request;
   const traceId = request.traceId ?? runId;
   const submitter = { submittedBy, caller, actorId };
-  const order = { runId, org, version, traceId, labels, priority, ...submitter, traceparent, parent: null };
+  const { schedule } = request;
+  const order = { runId, org, version, traceId, labels, priority, ...submitter, traceparent, parent: null, schedule };
   return { kind: "fresh", plan, run: openRun(plan, order, input, { nowMs, deadlineMs: limits.deadlineMs }) };
 }
 
 export interface RunKeyUse {
-  readonly key: string;
+  /** Of the reservation. Scoped by org, so that no tenant gets another tenant's run. */
+  readonly id: string;
   readonly fingerprint: string;
+  /** As long as the run is kept; by default `retention.idempotency_ms`. */
+  readonly isKeptWithRun?: boolean;
 }
 
 /** Admission by the configured strategy. Every start goes through here. */
@@ -127,9 +145,9 @@ export async function admitRun(
     const made = await fresh();
     if (made.kind !== "fresh") return made;
     const admitted = admission?.arms === undefined ? made.run : withAdmission(made.run, admission);
-    const run = key ? { ...admitted, reservation: reservationKey(org, key.key) } : admitted;
+    const run = key ? { ...admitted, reservation: key.id } : admitted;
     const created = await createRun(engine, made.plan, run, [
-      ...(key ? [reservation(engine, org, key, run.id)] : []),
+      ...(key ? [reservation(engine, key, run)] : []),
       ...extraPuts,
     ]);
     switch (created.kind) {
@@ -139,9 +157,9 @@ export async function admitRun(
         return created;
       case "stale": {
         // A concurrent start with the same key was first.
-        const known = key && (await replayOf(engine, org, key));
+        const known = key && (await replayOf(engine, key));
         if (known) return known;
-        throw new Error(`run \`${made.run.id}\` could not be created: \`${created.table}\` changed during the commit`);
+        throw new ConflictError(`\`${created.table}\` changed during the start of a run; retry the request`);
       }
       default:
         return created satisfies never;
@@ -150,7 +168,7 @@ export async function admitRun(
   const limit = runLimitOf(engine.settings.current, org);
   // A start with the same key may have been admitted while this one waited.
   const refused = async (full: RunLimitReached): Promise<StartOutcome> =>
-    (key && (await replayOf(engine, org, key))) ?? full;
+    (key && (await replayOf(engine, key))) ?? full;
   if (engine.settings.current.admission.strategy === "atomic") {
     const passed = await engine.admissionLimiter.run(org, limit, () => make());
     return passed.kind === "refused_with_another" ? refused(passed.full) : passed;
@@ -192,12 +210,8 @@ export async function measureAdmission(
 }
 
 /** The run of a used key. Checked before any lock, so that a replay never waits (L21). */
-export async function replayOf(
-  engine: Needs<"world">,
-  org: string,
-  { key, fingerprint }: RunKeyUse,
-): Promise<StartOutcome | null> {
-  const reserved = await engine.world.store.load(RUN_RESERVATIONS, reservationKey(org, key));
+export async function replayOf(engine: Needs<"world">, { id, fingerprint }: RunKeyUse): Promise<StartOutcome | null> {
+  const reserved = await engine.world.store.load(RUN_RESERVATIONS, id);
   if (!reserved) return null;
   const { runId } = reserved.value;
   if (reserved.value.fingerprint !== fingerprint) return { kind: "conflict", runId };
@@ -208,16 +222,15 @@ export async function replayOf(
 
 function reservation(
   engine: Needs<"world" | "settings">,
-  org: string,
-  { key, fingerprint }: RunKeyUse,
-  runId: string,
+  { id, fingerprint, isKeptWithRun = false }: RunKeyUse,
+  run: Run,
 ): Put {
-  const dueMs = engine.world.clock.now() + engine.settings.current.retention.idempotencyMs;
-  return put(RUN_RESERVATIONS, reservationKey(org, key), null, { runId, fingerprint, dueMs });
+  const { idempotencyMs, runsMs } = engine.settings.current.retention;
+  const dueMs = isKeptWithRun ? run.deadlineMs + 2 * runsMs : engine.world.clock.now() + idempotencyMs;
+  return put(RUN_RESERVATIONS, id, null, { runId: run.id, fingerprint, dueMs });
 }
 
-/** Scoped by org, so that no tenant gets another tenant's run. */
-const reservationKey = (org: string, key: string): string => `${org}/${key}`;
+export const reservationKey = (org: string, key: string): string => `${org}/${key}`;
 
 /** The fields that identify a request; key, trace and submitter are not part of it. */
 function fingerprintOf({ org, workflowId, version, input, labels, priority, actorId }: RunRequest): string {

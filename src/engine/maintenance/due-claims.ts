@@ -15,7 +15,7 @@ import { isExpiry, onDue } from "./due-timers.ts";
  *    older ones only while the queue has room: leases and deadlines are in time whatever is left to remove.
  */
 export class DueClaims {
-  readonly #engine: RunContext & Needs<"arrivals">;
+  readonly #engine: RunContext & Needs<"arrivals" | "admissionLimiter">;
   readonly #timers = new Set<Cancel>();
   readonly #firing = new Set<Promise<void>>();
   #expired: Due[] = [];
@@ -24,7 +24,7 @@ export class DueClaims {
   #isOverdue = false;
   #isStopped = false;
 
-  constructor(engine: RunContext & Needs<"arrivals">) {
+  constructor(engine: RunContext & Needs<"arrivals" | "admissionLimiter">) {
     this.#engine = engine;
   }
 

@@ -12,6 +12,7 @@ import { RUN_RESERVATIONS, RUNS } from "../../core/model/run.ts";
 import type { Table } from "../../core/model/table.ts";
 import { WORKFLOW_HEADS } from "../../core/model/workflow.ts";
 import { retryDelay } from "../../core/retry/intent.ts";
+import { SCHEDULES } from "../../core/schedule/schedule.ts";
 import { type Due, put, type Versioned } from "../../ports/store.ts";
 import { inputKey, outputKey } from "../../protocol/pointer.ts";
 import { decisionContext } from "../context.ts";
@@ -21,6 +22,7 @@ import type { Needs, RunContext } from "../engine.ts";
 import { onNotificationDue } from "../notifications.ts";
 import { onRunDue, onStepJobDue, onWorkflowDue } from "../runs/index.ts";
 import { checkSafety, onFailOpenDue } from "../safety/index.ts";
+import { onScheduleDue } from "../schedules/index.ts";
 
 /**
  * Dispatches a due record to the timer handler of its table. Every table with due times is listed in `TIMER_HANDLERS`.
@@ -49,7 +51,7 @@ export function isExpiry({ table, value }: Due): boolean {
   return isFinal(state) && !step?.isSubRunLeft;
 }
 
-type TimerContext = RunContext & Needs<"arrivals">;
+type TimerContext = RunContext & Needs<"arrivals" | "admissionLimiter">;
 
 interface TimerHandler {
   fire(engine: TimerContext, due: Due): Promise<void>;
@@ -94,6 +96,7 @@ const TIMER_HANDLERS: ReadonlyMap<string, TimerHandler> = new Map([
   handler(FAIL_OPENS, onFailOpenDue),
   handler(WORKFLOW_HEADS, onWorkflowDue),
   handler(NOTIFICATIONS, onNotificationDue),
+  handler(SCHEDULES, onScheduleDue),
 ]);
 
 /** A stale commit below means that the job changed; its due time changed with it. */

@@ -20,7 +20,7 @@ export class Sweeper {
   readonly #rollouts: RolloutRegistry;
   #unfollow: () => void = () => {};
 
-  constructor(engine: RunContext & Needs<"arrivals">) {
+  constructor(engine: RunContext & Needs<"arrivals" | "admissionLimiter">) {
     this.#rollouts = engine.rollouts;
     this.#due = new DueClaims(engine);
     const duties = dutiesOf(engine, this.#due, () => this.duties());
@@ -59,7 +59,7 @@ export class Sweeper {
 }
 
 function dutiesOf(
-  engine: RunContext & Needs<"arrivals">,
+  engine: RunContext & Needs<"arrivals" | "admissionLimiter">,
   due: DueClaims,
   statuses: () => readonly DutyStatus[],
 ): readonly Duty[] {

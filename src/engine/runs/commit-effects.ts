@@ -8,6 +8,7 @@ import type { Needs, RunContext } from "../engine.ts";
 import { packet } from "../packets.ts";
 import type { Ended, RunChange } from "./commit-run.ts";
 import { notifyParent, startSubRun, stopSubRun } from "./sub-run.ts";
+import { wakeSchedule } from "./wake-schedule.ts";
 
 /**
  * Effects of a run commit that cannot be part of it: start or stop sub-runs, notify the parent, wake slot waiters, publish
@@ -36,6 +37,7 @@ export function afterRunCommit(
     const version = (before?.version ?? 0) + 1;
     later(engine, "parent_notify_failed", () => notifyParent(engine, { id: run.id, version, value: run }));
   }
+  if (run.schedule && isRunFinal(run.state)) later(engine, "schedule_wake_failed", () => wakeSchedule(engine, run));
 }
 
 function begin(engine: RunContext, made: Versioned<Job>): void {

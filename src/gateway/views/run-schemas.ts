@@ -223,6 +223,12 @@ const RUN_FIELDS = {
   priority: orNull(Type.String({ description: "Default priority of the jobs; null for `batch`." })),
   ends_as: orNull(Type.String({ description: "The final state of an ENDING run." })),
   parent: orNull(Type.Object({ run_id: Type.String(), job_id: Type.String(), depth: Type.Integer() })),
+  schedule: orNull(
+    Type.Object(
+      { id: Type.String(), slot: orNull(instant("null for a start by `trigger`.")) },
+      { description: "The schedule that started the run." },
+    ),
+  ),
   rerun_of: orNull(
     Type.Object({
       run_id: Type.String(),

@@ -135,7 +135,7 @@ export function dryStepView(step: DryStep, paths: readonly string[]): View {
 }
 
 function runFields(run: Run): View {
-  const { parent, rerunOf, endsAs } = run;
+  const { parent, rerunOf, schedule, endsAs } = run;
   return {
     run_id: run.id,
     workflow_id: run.workflowId,
@@ -153,6 +153,7 @@ function runFields(run: Run): View {
     priority: run.priority ?? null,
     ends_as: endsAs?.state ?? null,
     parent: parent ? { run_id: parent.runId, job_id: parent.jobId, depth: parent.depth } : null,
+    schedule: schedule ? { id: schedule.id, slot: schedule.slotMs === undefined ? null : iso(schedule.slotMs) } : null,
     rerun_of: rerunOf ? { run_id: rerunOf.runId, from_step: rerunOf.fromStep, asks: rerunOf.asks ?? [] } : null,
   };
 }

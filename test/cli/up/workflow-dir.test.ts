@@ -5,6 +5,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { CliError } from "../../../src/cli/exit.ts";
 import { applyAtStart, applyChanges, loadWorkflows } from "../../../src/cli/up/workflow-dir.ts";
 import { loadWorkflow } from "../../../src/engine/runs/workflows.ts";
+import { loadSchedule } from "../../../src/engine/schedules/index.ts";
 import type { Log } from "../../../src/ports/log.ts";
 import { openTestGateway, type TestGateway } from "../../gateway/test-gateway.ts";
 
@@ -53,6 +54,12 @@ describe("load", () => {
     });
   });
 
+  test("rejects an unreadable schedule", () => {
+    mkdirSync(join(dir, "schedules"));
+    const bad = file("schedules/bad.yaml", "id: [");
+    expect(errorOf(() => loadWorkflows(dir)).message).toContain(`${bad}:1:`);
+  });
+
   test("rejects a missing directory", () => {
     expect(errorOf(() => loadWorkflows(join(dir, "none"))).message).toContain("cannot read workflow directory");
   });
@@ -96,6 +103,30 @@ describe("apply", () => {
     }
     stop();
     expect([await version("a"), await version("b")]).toEqual([2, 1]);
+  });
+
+  test("applies the schedules after the workflows that they start", async () => {
+    mkdirSync(join(dir, "schedules"));
+    file("z.yaml", workflow("z"));
+    const document = "id: nightly\nworkflow_id: z\ncron: 30 2 * * *\n";
+    file("schedules/a.yaml", document);
+    const read = loadWorkflows(dir);
+    await applyAtStart(gateway.engine, read, log);
+    const schedule = () => loadSchedule(gateway.engine, "default", "nightly");
+    const applied = await schedule();
+    expect(applied?.value).toMatchObject({ workflowId: "z", submittedBy: `file ${join(dir, "schedules/a.yaml")}` });
+    await applyAtStart(gateway.engine, read, log);
+    expect((await schedule())?.version).toBe(1);
+    const next = logged();
+    const stop = applyChanges(gateway.engine, read, log);
+    file("schedules/a.yaml", `${document}overlap: queue\n`);
+    expect(await next).toBe("schedule_applied");
+    stop();
+    expect((await schedule())?.value.overlap).toBe("queue");
+    file("schedules/b.yaml", "id: b\nworkflow_id: nope\nevery: 1h\n");
+    await expect(applyAtStart(gateway.engine, loadWorkflows(dir), log)).rejects.toThrow(
+      "workflow `nope` does not exist",
+    );
   });
 });
 

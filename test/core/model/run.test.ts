@@ -33,6 +33,7 @@ const WHOLE: Required<Run> = {
   isParentTold: false,
   reservation: "k",
   rerunOf: { runId: "e", fromStep: "a" },
+  schedule: { id: "s", slotMs: 1 },
   arms: { R1: { arm: "treatment", stage: 0, untilMs: 9 } },
   measures: { R1: NO_MEASURE },
   bytes: 5_000,

@@ -3,7 +3,14 @@ import { outOfRange } from "../../jobs/submission.ts";
 import type { Caller } from "../../model/caller.ts";
 import { nonFiniteIn } from "../../model/canonical.ts";
 import type { Payload } from "../../model/job.ts";
-import { isStepFailure, type Run, type StepOutput, type StepRun, type TimelineLine } from "../../model/run.ts";
+import {
+  isStepFailure,
+  type Run,
+  type RunSchedule,
+  type StepOutput,
+  type StepRun,
+  type TimelineLine,
+} from "../../model/run.ts";
 import type { Writable } from "../../model/table.ts";
 import type { Plan } from "../definition/plan.ts";
 import { bytesOf } from "./run-draft.ts";
@@ -20,6 +27,7 @@ export interface RunRequest {
   readonly actorId: string | null;
   readonly traceparent: string | null;
   readonly parent: Run["parent"] | null;
+  readonly schedule?: RunSchedule | undefined;
 }
 
 /** Why the input of a run is refused; empty if it is accepted. */
@@ -39,7 +47,10 @@ export function openRun(
   const { submittedBy, caller, traceparent, parent, priority } = order;
   const actorId = caller?.actorId ?? order.actorId;
   const deadlineMs = nowMs + (plan.timeoutMs ?? context.deadlineMs);
-  const begun = { seq: 0, atMs: nowMs, event: "run_started" } as const;
+  const begun: TimelineLine = {
+    ...{ seq: 0, atMs: nowMs, event: "run_started" },
+    ...(order.schedule && { why: startedBy(order.schedule) }),
+  };
   const run: Writable<Run> = {
     id: order.runId,
     org: order.org,
@@ -67,8 +78,12 @@ export function openRun(
   if (traceparent !== null) run.traceparent = traceparent;
   if (priority !== null) run.priority = priority;
   if (parent) run.parent = parent;
+  if (order.schedule) run.schedule = order.schedule;
   return run;
 }
+
+const startedBy = ({ id, slotMs }: RunSchedule): string =>
+  `schedule \`${id}\`, ${slotMs === undefined ? "triggered" : `slot ${new Date(slotMs).toISOString()}`}`;
 
 export const inlineBytesOf = (payload: Payload): number =>
   payload.kind === "inline" ? bytesOf(JSON.stringify(payload.value ?? null)) : 0;
