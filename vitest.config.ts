@@ -13,13 +13,13 @@ const NEEDS_SERVERS = [
   "test/contract/**/*.redis.test.ts",
   "test/security/**/*.redis.test.ts",
   "test/system/**/*.test.ts",
-  "test/dashboard/**/*.test.ts",
+  "test/dashboard/*.test.ts",
 ];
 
 const CAMPAIGNS = [
   ...["damage", "faults", "governance", "kill", "outage", "rollouts"].map((name) => `test/system/${name}/**/*.test.ts`),
   // A browser and a control plane each.
-  "test/dashboard/**/*.test.ts",
+  "test/dashboard/*.test.ts",
 ];
 
 const TIMED = ["test/system/lab/**/*.test.ts"];

@@ -7,6 +7,7 @@
  */
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Browser, chromium, type Page } from "playwright-core";
@@ -24,11 +25,13 @@ export interface DashboardOptions {
 }
 
 export interface OpenOptions {
-  /** Signs in with this key in place of the start-up token; null: not signed in. */
+  /** Signs in with this key in place of one with all permissions; null: not signed in. */
   readonly key?: string | null;
   readonly width?: number;
   readonly height?: number;
   readonly scheme?: "light" | "dark";
+  /** The address of a proxy in front of the control plane. */
+  readonly via?: string;
   /** Console errors that belong to the test, such as `/status of 403/`. */
   readonly expected?: readonly RegExp[];
 }
@@ -37,16 +40,16 @@ export class Dashboard {
   readonly url: string;
   /** A client with all permissions. */
   readonly api: Client;
-  readonly #token: string;
+  readonly #key: string;
   readonly #up: UpProcess;
   readonly #dir: string;
   readonly #browser: Browser;
   readonly #problems: string[] = [];
 
-  private constructor(url: string, up: UpProcess, dir: string, browser: Browser) {
+  private constructor(url: string, key: string, up: UpProcess, dir: string, browser: Browser) {
     this.url = url;
-    this.#token = tokenHeader(url)["x-api-key"] ?? "";
-    this.api = createClient({ url, apiKey: this.#token });
+    this.#key = key;
+    this.api = createClient({ url, apiKey: key });
     this.#up = up;
     this.#dir = dir;
     this.#browser = browser;
@@ -58,21 +61,29 @@ export class Dashboard {
     const args = ["--demo", "--port", "0", "--data", join(dir, "data"), ...argv];
     const up = startUp(args, env, ["dist/main.js"]);
     const [url, browser] = await Promise.all([up.url, launchBrowser()]);
-    return new Dashboard(url, up, dir, browser);
+    const local = createClient({ url, apiKey: tokenHeader(url)["x-api-key"] ?? "" });
+    const { key } = await local.request("POST /keys", { body: { tenant: "*", role: "admin", name: "ops" } });
+    return new Dashboard(url, key, up, dir, browser);
+  }
+
+  /** A new key of a role. */
+  async keyOf(role: "viewer" | "operator" | "submitter" | "admin", tenant = "default"): Promise<string> {
+    const { key } = await this.api.request("POST /keys", { body: { tenant, role, name: role } });
+    return key;
   }
 
   /** A page, signed in. */
   async open(path: string, options: OpenOptions = {}): Promise<Page> {
-    const { key = this.#token, width = 1440, height = 900, scheme = "light", expected = [] } = options;
+    const { key = this.#key, width = 1440, height = 900, scheme = "light", expected = [], via = this.url } = options;
     const context = await this.#browser.newContext({ viewport: { width, height }, colorScheme: scheme });
     const page = await context.newPage();
-    this.#watch(page, expected);
+    this.#watch(page, via, expected);
     if (key !== null) {
-      const headers = { origin: this.url };
-      const response = await context.request.post(`${this.url}/api/v1/session`, { data: { api_key: key }, headers });
+      const headers = { origin: via };
+      const response = await context.request.post(`${via}/api/v1/session`, { data: { api_key: key }, headers });
       expect(response.status(), "sign-in").toBe(200);
     }
-    await page.goto(this.url + path);
+    await page.goto(via + path);
     return page;
   }
 
@@ -89,7 +100,7 @@ export class Dashboard {
     expect(this.#problems).toEqual([]);
   }
 
-  #watch(page: Page, expected: readonly RegExp[]): void {
+  #watch(page: Page, url: string, expected: readonly RegExp[]): void {
     const add = (text: string) => {
       if (!expected.some((pattern) => pattern.test(text)))
         this.#problems.push(`${new URL(page.url()).pathname}: ${text}`);
@@ -99,7 +110,7 @@ export class Dashboard {
     });
     page.on("pageerror", (error) => add(`uncaught: ${error.stack ?? error.message}`));
     page.on("request", (request) => {
-      if (!request.url().startsWith(`${this.url}/`)) add(`request to another host: ${request.url()}`);
+      if (!request.url().startsWith(`${url}/`)) add(`request to another host: ${request.url()}`);
     });
   }
 }
@@ -134,3 +145,80 @@ export async function expectAccessible(page: Page): Promise<void> {
 }
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+export interface Proxy {
+  readonly url: string;
+  /** Closes all connections and refuses new ones. */
+  cut(): void;
+  restore(): void;
+  close(): Promise<void>;
+}
+
+/** A proxy in front of the control plane whose connections can be cut. */
+export async function startProxy(target: string): Promise<Proxy> {
+  const { hostname, port } = new URL(target);
+  const sockets = new Set<Socket>();
+  let isCut = false;
+  const server = createServer((client) => {
+    if (isCut) return void client.destroy();
+    const upstream = connect(Number(port), hostname);
+    for (const [one, other] of [
+      [client, upstream],
+      [upstream, client],
+    ] as const) {
+      sockets.add(one);
+      one.on("error", () => other.destroy());
+      one.on("close", () => {
+        sockets.delete(one);
+        other.destroy();
+      });
+      one.pipe(other);
+    }
+  });
+  const closeAll = () => {
+    for (const socket of sockets) socket.destroy();
+  };
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    cut() {
+      isCut = true;
+      closeAll();
+    },
+    restore() {
+      isCut = false;
+    },
+    close() {
+      closeAll();
+      return new Promise((resolve) => server.close(() => resolve()));
+    },
+  };
+}
+
+interface TraceEvent {
+  readonly name: string;
+  readonly pid: number;
+  readonly tid: number;
+  readonly args: { readonly name?: string };
+  /** CPU time in µs. */
+  readonly tdur?: number;
+}
+
+/** The CPU time of the longest tasks of the page's main thread during the work, in ms. Time spent waiting for a core is not counted. */
+export async function longestTasksMs(page: Page, work: () => Promise<void>): Promise<readonly number[]> {
+  const browser = page.context().browser();
+  if (browser === null) throw new Error("the page has no browser");
+  await browser.startTracing(page, { categories: ["toplevel", "__metadata"] });
+  await work();
+  const { traceEvents } = JSON.parse((await browser.stopTracing()).toString()) as { traceEvents: TraceEvent[] };
+  const mains = new Set(
+    traceEvents
+      .filter(({ name, args }) => name === "thread_name" && args.name === "CrRendererMain")
+      .map(({ pid, tid }) => `${pid} ${tid}`),
+  );
+  return traceEvents
+    .filter(({ pid, tid, tdur }) => tdur !== undefined && mains.has(`${pid} ${tid}`))
+    .map(({ tdur = 0 }) => tdur / 1_000)
+    .sort((a, b) => b - a)
+    .slice(0, 5);
+}

@@ -1,6 +1,6 @@
-// The frame around all pages: sign-in, navigation, filters, live updates.
+// The frame around all pages: sign-in, roles, filters, states of data, live updates, shortcuts.
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { Dashboard, expectAccessible } from "./harness.ts";
+import { Dashboard, expectAccessible, startProxy } from "./harness.ts";
 
 let dashboard: Dashboard;
 
@@ -15,10 +15,51 @@ afterAll(() => dashboard.close());
 
 describe("sign-in", () => {
   test("L57: shows nothing of the control plane before sign-in", async () => {
-    const page = await dashboard.open("/jobs", { key: null });
+    const page = await dashboard.open("/jobs?state=FAILED", { key: null, expected: [/status of 401/] });
     await page.getByRole("heading", { name: "Sign in" }).waitFor();
-    expect(await page.locator("body").innerText()).not.toMatch(/\d/);
+    expect(await page.locator("body").innerText()).not.toMatch(/\d|FAILED|jobs/);
     await expectAccessible(page);
+    await page.getByLabel("API key").fill("cordum_wrong_key");
+    await page.getByRole("button", { name: "Sign in" }).click();
+    await page.getByText("invalid API key").waitFor();
+    await page.getByLabel("API key").fill(await dashboard.keyOf("viewer"));
+    await page.getByRole("button", { name: "Sign in" }).click();
+    // The page that was asked for.
+    await page.getByText("no jobs match").waitFor();
+    await page.getByRole("button", { name: "Sign out" }).click();
+    await page.getByRole("heading", { name: "Sign in" }).waitFor();
+    expect(await page.getByText("no jobs match").count()).toBe(0);
+    await page.context().close();
+  });
+
+  test("the session is not readable by scripts", async () => {
+    const page = await dashboard.open("/jobs");
+    await page.getByText("30 jobs").waitFor();
+    const readable = await page.evaluate(
+      "JSON.stringify([document.cookie, { ...localStorage }, { ...sessionStorage }])",
+    );
+    expect(readable).not.toMatch(/cordum_\w/);
+    const cookies = await page.context().cookies();
+    expect(cookies).toMatchObject([{ httpOnly: true, sameSite: "Strict" }]);
+    await page.context().close();
+  });
+});
+
+describe("roles", () => {
+  test("a viewer sees no actions, and its direct requests are refused", async () => {
+    const { job_id } = await dashboard.api.jobs.submit({ topic: "demo.approve", input: {} });
+    const path = `/jobs/${job_id}`;
+    const operator = await dashboard.open(path, { key: await dashboard.keyOf("operator") });
+    await operator.getByRole("button", { name: "Cancel", exact: true }).waitFor();
+    await operator.context().close();
+    const page = await dashboard.open(path, { key: await dashboard.keyOf("viewer"), expected: [/status of 403/] });
+    await page.getByRole("heading", { name: "demo.approve" }).waitFor();
+    expect(await page.locator(".action").count()).toBe(0);
+    const status = await page.evaluate(async (url) => {
+      const headers = { "content-type": "application/json", "x-cordum-csrf": "1" };
+      return (await fetch(url, { method: "POST", headers, body: "{}" })).status;
+    }, `/api/v1/jobs/${job_id}/cancel`);
+    expect(status).toBe(403);
     await page.context().close();
   });
 });
@@ -35,22 +76,72 @@ describe("filters", () => {
     expect(await page.getByLabel("State").inputValue()).toBe("SUCCEEDED");
     await page.goBack();
     await page.getByText("no jobs match").waitFor();
-    await expectAccessible(page);
+    expect(new URL(page.url()).search).toBe("?state=FAILED");
     await page.context().close();
   });
 });
 
 describe("states of data", () => {
   test("L52: a failed query is not shown as an empty list", async () => {
-    const page = await dashboard.open("/", { expected: [/status of 500/] });
-    const problem = { title: "store unavailable", detail: "try again", code: "internal", status: 500 };
+    const page = await dashboard.open("/runs", { expected: [/status of 500/] });
+    await page.getByText("no runs match").waitFor();
+    const problem = { title: "internal error", detail: "see the log", code: "internal", status: 500 };
     await page.route("**/api/v1/jobs?*", (route) => route.fulfill({ status: 500, json: problem }));
     await page.getByRole("link", { name: "Jobs" }).click();
-    await page.getByText("could not load jobs: store unavailable").waitFor();
+    await page.getByText("could not load jobs: internal error").waitFor();
     expect(await page.getByText("no jobs match").count()).toBe(0);
     await page.unroute("**/api/v1/jobs?*");
     await page.getByRole("button", { name: "Try again" }).click();
-    await page.getByText("30 jobs").waitFor();
+    await page.getByRole("link", { name: /^01/ }).first().waitFor();
     await page.context().close();
   });
+
+  test("L56: an interrupted stream is marked as stale, and what was missed appears without a reload", async () => {
+    const proxy = await startProxy(dashboard.url);
+    const page = await dashboard.open("/jobs?topic=demo.limited", { via: proxy.url, expected: [/ERR_/] });
+    await page.getByText("no jobs match").waitFor();
+    await page.locator(".live-mark", { hasText: "live" }).waitFor();
+    proxy.cut();
+    await page.locator(".stale", { hasText: /stale since \d\d:\d\d:\d\d/ }).waitFor();
+    const { job_id } = await dashboard.api.jobs.submit({ topic: "demo.limited", input: {} });
+    await dashboard.api.jobs.wait(job_id);
+    proxy.restore();
+    await page.getByRole("link", { name: job_id, exact: true }).waitFor();
+    await page.locator(".live-mark", { hasText: "live" }).waitFor();
+    expect(await page.locator(".stale").count()).toBe(0);
+    await page.context().close();
+    await proxy.close();
+  });
+});
+
+test("`?` lists the keyboard shortcuts, and they work", async () => {
+  const page = await dashboard.open("/runs");
+  await page.getByText("no runs match").waitFor();
+  await page.keyboard.press("?");
+  await page.getByRole("dialog", { name: "Keyboard shortcuts" }).getByText("go to Jobs").waitFor();
+  await expectAccessible(page);
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("g");
+  await page.keyboard.press("j");
+  await page.getByRole("link", { name: /^01/ }).first().waitFor();
+  await page.keyboard.press("j");
+  await page.keyboard.press("e");
+  await page.getByRole("dialog", { name: "Why is this job here?" }).waitFor();
+  expect(new URL(page.url()).search).toMatch(/^\?explain=job%3A/);
+  await page.context().close();
+});
+
+test("nothing runs on an idle page", async () => {
+  const page = await dashboard.open("/jobs?topic=none");
+  await page.getByText("no jobs match").waitFor();
+  const session = await page.context().newCDPSession(page);
+  await session.send("Performance.enable");
+  const taskS = async () => {
+    const { metrics } = await session.send("Performance.getMetrics");
+    return metrics.find(({ name }) => name === "ScriptDuration")?.value ?? Number.NaN;
+  };
+  const before = await taskS();
+  await page.waitForTimeout(2_000);
+  expect((await taskS()) - before).toBeLessThan(0.02);
+  await page.context().close();
 });

@@ -13,8 +13,19 @@ export function asCurl({ name, path = {}, query = {}, body }: Request, url: stri
   const filled = template.replace(/\{(\w+)\}/g, (_, field: string) => encodeURIComponent(path[field] ?? ""));
   const search = new URLSearchParams();
   for (const [field, value] of Object.entries(query)) if (value !== undefined) search.set(field, String(value));
-  const address = `${url}/api/v1${filled}${search.size === 0 ? "" : `?${search}`}`;
-  const parts = ["curl", ...(method === "GET" ? [] : ["-X", method]), quoted(address)];
+  const full = `/api/v1${filled}${search.size === 0 ? "" : `?${search}`}`;
+  return asCurlOf({ method, path: full, body }, url, tenant);
+}
+
+interface RawRequest {
+  readonly method: string;
+  /** With `/api/v1` and the query. */
+  readonly path: string;
+  readonly body?: unknown;
+}
+
+export function asCurlOf({ method, path, body }: RawRequest, url: string, tenant: string): string {
+  const parts = ["curl", ...(method === "GET" ? [] : ["-X", method]), quoted(`${url}${path}`)];
   parts.push("-H", '"x-api-key: $CORDUM_API_KEY"');
   if (tenant !== "") parts.push("-H", quoted(`x-tenant-id: ${tenant}`));
   if (method === "POST" || method === "PUT") {

@@ -6,7 +6,7 @@
  */
 import { computed, signal } from "@preact/signals";
 import { Client } from "../../../src/client/client.ts";
-import { CordumError } from "../../../src/client/client-error.ts";
+import { CordumError, errorFrom } from "../../../src/client/client-error.ts";
 import type { Session as SessionView } from "../../../src/client/schema.ts";
 
 export type Access = "read" | "submit" | "operate" | "work" | "admin" | "system";
@@ -32,7 +32,7 @@ export const chosenTenant = signal(sessionStorage.getItem("tenant") ?? "");
 
 export const who = computed(() => (session.value.kind === "signed_in" ? session.value.who : null));
 /** Actions that the role lacks are not shown. */
-export const may = (access: Access): boolean => who.value?.access.includes(access) === true;
+export const may = (access: string): boolean => who.value?.access.includes(access) === true;
 
 const sleep = (delayMs: number, signal?: AbortSignal) =>
   new Promise<void>((resolve, reject) => {
@@ -122,6 +122,14 @@ function show(view: SessionView | null, error: CordumError | null): void {
   const key = key_name ?? key_id ?? "";
   if (tenant !== "*") chosenTenant.value = "";
   session.value = { kind: "signed_in", who: { key, role: role ?? "", tenant: tenant ?? "", access: permissions } };
+}
+
+/** A request that the gateway itself named, for example to resolve a finding. */
+export async function sendPath(method: string, path: string, body: unknown): Promise<void> {
+  const tenant = chosenTenant.value === "" ? {} : { "x-tenant-id": chosenTenant.value };
+  const headers = { "content-type": "application/json", ...tenant };
+  const response = await send(path, { method, headers, body: JSON.stringify(body ?? {}) });
+  if (!response.ok) throw errorFrom(response, await response.json().catch(() => null));
 }
 
 /** Everything thrown, as an error with title and detail. */

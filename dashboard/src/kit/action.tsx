@@ -13,31 +13,35 @@ import type { OperationName } from "../../../src/client/operations.ts";
 import type { Operations } from "../../../src/client/schema.ts";
 import type { Arguments } from "../../../src/client/transport.ts";
 import { asCli, asCurl, type Request } from "../data/equivalent.ts";
-import { type Access, api, chosenTenant, may } from "../data/session.ts";
+import { api, chosenTenant, may } from "../data/session.ts";
 import { Dialog } from "./dialog.tsx";
 import { Icon } from "./icon.tsx";
 import { useShortcuts } from "./shortcuts.tsx";
 import { notify, notifyError } from "./toast.tsx";
 
-export interface ActionProps<K extends OperationName> {
+interface Shared {
   readonly label: string;
-  readonly needs: Access;
-  readonly send: K;
-  readonly args: Arguments<K>;
-  /** Command and arguments: `["job cancel", id]`. Null: the CLI has no command for it. */
-  readonly cli: readonly [string, ...string[]] | null;
+  /** One of the accesses of the role. */
+  readonly needs: string;
   readonly tone?: "plain" | "main" | "danger";
   readonly confirm?: Confirmation;
   readonly isDisabled?: boolean;
   /** Tooltip, and why it is disabled. */
   readonly title?: string;
-  /** Message after success. */
-  readonly done?: string | ((response: Operations[K]["response"]) => string);
-  readonly onDone?: (response: Operations[K]["response"]) => void;
   /** After an error, which is shown as a message. The dialog closes if it returns true: another attempt cannot help. */
   readonly onFailed?: (error: CordumError) => boolean;
   /** A key that does the same as the button: `a`. */
   readonly shortcut?: string;
+}
+
+export interface ActionProps<K extends OperationName> extends Shared {
+  readonly send: K;
+  readonly args: Arguments<K>;
+  /** Command and arguments: `["job cancel", id]`. Null: the CLI has no command for it. */
+  readonly cli: readonly [string, ...string[]] | null;
+  /** Message after success. */
+  readonly done?: string | ((response: Operations[K]["response"]) => string);
+  readonly onDone?: (response: Operations[K]["response"]) => void;
 }
 
 export interface Confirmation {
@@ -48,9 +52,32 @@ export interface Confirmation {
 }
 
 export function Action<K extends OperationName>(props: ActionProps<K>) {
+  const { send, args, cli, done, onDone, label } = props;
+  const { body, ...rest } = args as { body?: object };
+  const run = async (extra: object) => {
+    const isEmpty = body === undefined && Object.keys(extra).length === 0;
+    const full = isEmpty ? rest : { ...rest, body: { ...body, ...extra } };
+    const response = await api.peek().request(send, full as Arguments<K>);
+    notify(typeof done === "function" ? done(response) : (done ?? `${label}: done`));
+    onDone?.(response);
+  };
+  const request: Request = { name: send, ...(args as Omit<Request, "name">) };
+  const curl = asCurl(request, location.origin, chosenTenant.value);
+  return <ActionButton {...props} curl={curl} cli={cli && asCli(cli[0], cli.slice(1), chosenTenant.value)} run={run} />;
+}
+
+export interface ActionButtonProps extends Shared {
+  readonly curl: string;
+  readonly cli: string | null;
+  /** Sends; what it throws is shown as a message. `extra`: the reason that was asked for. */
+  readonly run: (extra: object) => Promise<void>;
+}
+
+/** The button alone, for actions that are more than one operation. */
+export function ActionButton(props: ActionButtonProps) {
   const isAsked = useSignal(false);
   const isBusy = useSignal(false);
-  const { label, tone = "plain", confirm, isDisabled = false, title, shortcut } = props;
+  const { label, tone = "plain", confirm, isDisabled = false, title, shortcut, curl, cli } = props;
   const button = useRef<HTMLButtonElement>(null);
   const keys = useMemo(() => {
     const run = () => button.current?.click();
@@ -60,7 +87,7 @@ export function Action<K extends OperationName>(props: ActionProps<K>) {
   if (!may(props.needs)) return null;
   const run = async (extra: object = {}) => {
     isBusy.value = true;
-    const error = await sendAction(props, extra);
+    const error = await props.run(extra).then(() => null, notifyError);
     isBusy.value = false;
     if (error === null || props.onFailed?.(error) === true) isAsked.value = false;
   };
@@ -85,7 +112,7 @@ export function Action<K extends OperationName>(props: ActionProps<K>) {
           </span>
         )}
       </button>
-      <CopyMenu label={label} request={requestOf(props)} cli={props.cli} />
+      <CopyMenu label={label} curl={curl} cli={cli} />
       {isAsked.value && confirm !== undefined && (
         <ConfirmDialog
           {...{ confirm, label, tone }}
@@ -98,28 +125,6 @@ export function Action<K extends OperationName>(props: ActionProps<K>) {
       )}
     </span>
   );
-}
-
-/** Sends, and shows the outcome as a message. */
-async function sendAction<K extends OperationName>(props: ActionProps<K>, extra: object): Promise<CordumError | null> {
-  const { send, args, done, onDone, label } = props;
-  const { body, ...rest } = args as { body?: object };
-  const full = {
-    ...rest,
-    ...(body !== undefined || Object.keys(extra).length > 0 ? { body: { ...body, ...extra } } : {}),
-  };
-  try {
-    const response = await api.peek().request(send, full as Arguments<K>);
-    notify(typeof done === "function" ? done(response) : (done ?? `${label}: done`));
-    onDone?.(response);
-    return null;
-  } catch (error) {
-    return notifyError(error);
-  }
-}
-
-function requestOf<K extends OperationName>({ send, args }: ActionProps<K>): Request {
-  return { name: send, ...(args as Omit<Request, "name">) };
 }
 
 interface ConfirmProps {
@@ -194,12 +199,12 @@ function ConfirmDialog({ confirm, label, tone, isBusy, onClose, onConfirm }: Con
 
 interface CopyMenuProps {
   readonly label: string;
-  readonly request: Request;
-  readonly cli: readonly [string, ...string[]] | null;
+  readonly curl: string;
+  readonly cli: string | null;
 }
 
 /** Copies a request as a command. */
-export function CopyMenu({ label, request, cli }: CopyMenuProps) {
+export function CopyMenu({ label, curl, cli }: CopyMenuProps) {
   const details = useRef<HTMLDetailsElement>(null);
   useEffect(() => {
     const close = (event: Event) => {
@@ -213,7 +218,6 @@ export function CopyMenu({ label, request, cli }: CopyMenuProps) {
     if (details.current !== null) details.current.open = false;
     await copyText(text);
   };
-  const curl = asCurl(request, location.origin, chosenTenant.value);
   return (
     <details
       class="menu"
@@ -233,7 +237,7 @@ export function CopyMenu({ label, request, cli }: CopyMenuProps) {
           Copy as curl
         </button>
         {cli !== null && (
-          <button type="button" onClick={() => copy(asCli(cli[0], cli.slice(1), chosenTenant.value))}>
+          <button type="button" onClick={() => copy(cli)}>
             Copy as CLI
           </button>
         )}

@@ -1,5 +1,6 @@
 /** What an operator can do about a job in its state. */
 import type { JobState } from "../../../src/client/schema.ts";
+import { href } from "../data/location.ts";
 import { Action } from "./action.tsx";
 
 const OPEN: readonly JobState[] = ["PENDING", "APPROVAL_REQUIRED", "SCHEDULED", "DISPATCHED", "RUNNING", "RETRYING"];
@@ -54,7 +55,7 @@ export function JobActions({ id, state, onDone }: JobActionsProps) {
 function Decisions({ id, onDone }: { readonly id: string; readonly onDone: () => void }) {
   return (
     <>
-      <a class="button main" href={`/approvals/${encodeURIComponent(id)}`}>
+      <a class="button main" href={href("/approvals", { job: id })}>
         Review
       </a>
       <Action
