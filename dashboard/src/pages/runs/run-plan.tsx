@@ -65,16 +65,15 @@ function StepNode({ id, step, place, isCritical }: NodeProps) {
   const state = step.state.toLowerCase().replaceAll("_", " ");
   const time = spentMs === null ? "" : duration(spentMs);
   const progress = step.children === undefined ? state : childText(step.children);
-  const facts = [`step ${id}`, state, step.children === undefined ? "" : progress, time, step.type ?? ""];
-  const label = [...facts, isCritical ? "on the critical path" : ""].filter((fact) => fact !== "").join(", ");
   return (
     <a
       href={hrefWith({ step: isChosen ? null : id })}
       class={`node ${toneOf(step.state)}${isCritical ? " critical" : ""}${isChosen ? " chosen" : ""}${step.started_at === null ? " unstarted" : ""}`}
-      aria-label={label}
+      data-step={id}
       aria-current={isChosen ? "true" : undefined}
     >
       <g transform={`translate(${place.x - NODE.width / 2} ${place.y - NODE.height / 2})`}>
+        <title>{isCritical ? `${id}, on the critical path` : id}</title>
         <rect class="node-box" width={NODE.width} height={NODE.height} rx={8} />
         <rect class="node-mark" width={4} height={NODE.height - 16} x={8} y={8} rx={2} />
         <text class="node-id" x={22} y={23}>

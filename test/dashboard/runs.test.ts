@@ -1,0 +1,87 @@
+import type { Page } from "playwright-core";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { Dashboard, expectAccessible, longestTasksMs } from "./harness.ts";
+
+const CHILDREN = 10_000;
+const TASK_MS_MAX = 50;
+
+let dashboard: Dashboard;
+
+beforeAll(async () => {
+  dashboard = await Dashboard.start({ argv: ["--workflows", "examples/workflows"] });
+  await dashboard.api.workflows.apply({
+    id: "wide",
+    steps: {
+      list: { type: "transform", input: { count: "${size(input.items)}" } },
+      each: { topic: "demo.echo", depends_on: ["list"], for_each: "${input.items}", input: { n: "${item}" } },
+      after: { topic: "demo.echo", depends_on: ["each"], input: {} },
+    },
+  } as never);
+});
+
+afterAll(() => dashboard.close());
+
+const node = (page: Page, step: string) => page.locator(`.plan a[data-step="${step}"]`);
+
+test("pending steps are drawn, the critical path is marked, and a step can be rerun", async () => {
+  const input = { customer: "Ann", region: "eu", items: [{ sku: "a-1", count: 2 }] };
+  const { run_id } = await dashboard.api.runs.start("every-step", { input });
+  const page = await dashboard.open(`/runs/${run_id}`);
+  await node(page, "pay").waitFor();
+  await page.locator(".page-title .badge", { hasText: "succeeded" }).waitFor();
+  const critical = await page.locator(".plan a.node.critical .node-id").allTextContents();
+  expect(critical).toContain("pay");
+  expect(critical).not.toContain("ask");
+  await expectAccessible(page);
+  await node(page, "pay").click();
+  await page.getByRole("button", { name: "Rerun from here", exact: true }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Rerun from here" }).click();
+  await page.getByText("rerun of").waitFor();
+  expect(page.url()).not.toContain(run_id);
+  for (const view of ["Steps", "Input and output", "Timeline"]) {
+    await page.getByRole("link", { name: view, exact: true }).click();
+    await expectAccessible(page);
+  }
+  await page.context().close();
+});
+
+test("a run is paused, resumed and cancelled", async () => {
+  const { run_id } = await dashboard.api.runs.start("approval-first", { input: { what: "test" } });
+  const page = await dashboard.open(`/runs/${run_id}`);
+  const state = (text: string) => page.locator(".page-title .badge", { hasText: text }).waitFor();
+  const press = async (name: string) => {
+    await page.locator(".page-actions").getByRole("button", { name, exact: true }).click();
+    if (name !== "Resume") await page.getByRole("dialog").getByRole("button", { name, exact: true }).click();
+  };
+  await press("Pause");
+  await state("paused");
+  await press("Resume");
+  await state("running");
+  await press("Cancel");
+  await state("cancelled");
+  expect((await dashboard.api.runs.get(run_id)).state).toBe("CANCELLED");
+  await page.context().close();
+});
+
+test("L53: a run with 10,000 children is one node with counts, without long tasks", async () => {
+  const input = { items: Array.from({ length: CHILDREN }, (_, n) => n) };
+  const { run_id } = await dashboard.api.runs.start("wide", { input });
+  const page = await dashboard.open("/runs");
+  const longest = await longestTasksMs(page, async () => {
+    await page.getByRole("link", { name: run_id, exact: true }).click();
+    await node(page, "each").waitFor();
+    expect(await page.locator(".plan a.node").count()).toBe(3);
+    await node(page, "each").click();
+    const rows = page.getByRole("region", { name: "items" });
+    await rows.getByRole("row").nth(5).waitFor();
+    for (let screen = 0; screen < 20; screen++) await rows.evaluate((element) => element.scrollBy(0, 2_000));
+    await rows.getByText("succeeded").first().waitFor();
+    await node(page, "each")
+      .getByText(/^[2-9]\d{3}\/10,000/)
+      .waitFor();
+    expect(await rows.getByRole("row").count()).toBeLessThan(60);
+  });
+  expect(longest).toHaveLength(5);
+  expect(longest[0]).toBeLessThan(TASK_MS_MAX);
+  await page.context().close();
+});
