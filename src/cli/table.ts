@@ -68,12 +68,6 @@ export function plural(count: number, one: string, many = `${one}s`): string {
   return `${count} ${count === 1 ? one : many}`;
 }
 
-/** `512 MB`, `1.5 GB`. */
-export function formatBytes(bytes: number): string {
-  if (bytes < 1e9) return `${Math.round(bytes / 1e6)} MB`;
-  return `${(bytes / 1e9).toFixed(bytes < 1e11 ? 1 : 0)} GB`;
-}
-
 /** `90 s`, `5 min`, `3 h`, `4 days`. */
 export function formatDuration(ms: number): string {
   const seconds = Math.max(0, Math.round(ms / 1_000));

@@ -1,12 +1,13 @@
 /**
- * Live events with reconnection. The stream has no ids: events between two connections are lost.
+ * Live events with reconnection. A new connection resumes after the last event; if the gateway cannot tell which events are
+ * missing, `connected` says so.
  *
  * 1. `connected` precedes the events of each connection: what is read after it is not older than the events that follow.
  * 2. A connection without a sign of life for `SILENCE_MS_MAX` is closed; the gateway sends a heartbeat every 15 s.
  */
 import { CordumError, errorFrom } from "./client-error.ts";
 import { backoffMs, type RetryTime } from "./retry.ts";
-import type { JobEvent, JobState, RolloutEvent, RunEvent, RunState } from "./schema.ts";
+import type { JobEvent, JobState, ReadyEvent, RolloutEvent, RunEvent, RunState } from "./schema.ts";
 import type { Transport } from "./transport.ts";
 
 export interface StreamFilter {
@@ -18,7 +19,7 @@ export interface StreamFilter {
 }
 
 export type ClientEvent =
-  /** Read the lists now. `isGap`: events since the previous connection are lost. */
+  /** Read the lists now. `isGap`: events since the previous connection may be lost; false for one that was resumed. */
   | { readonly event: "connected"; readonly isGap: boolean }
   /** The connection ended or could not be opened; another attempt follows. */
   | { readonly event: "disconnected"; readonly error: unknown }
@@ -33,16 +34,17 @@ export async function* eventStream(
   signal: AbortSignal,
 ): AsyncGenerator<ClientEvent, void, undefined> {
   const { parts } = transport;
+  const position: Position = { id: null, isNew: true };
   let failures = 0;
-  for (let connections = 0; !signal.aborted; ) {
+  while (!signal.aborted) {
     const connection = new Connection(parts, signal);
     let error: unknown = null;
     try {
-      const body = await connect(transport, filter, connection.signal);
-      yield { event: "connected", isGap: connections > 0 };
-      connections++;
-      failures = 0;
-      yield* connection.events(body);
+      const body = await connect(transport, filter, position, connection.signal);
+      for await (const event of connection.events(body, position)) {
+        failures = 0;
+        yield event;
+      }
     } catch (thrown) {
       if (thrown instanceof CordumError && !isTemporary(thrown)) throw thrown;
       error = thrown;
@@ -57,10 +59,22 @@ export async function* eventStream(
   }
 }
 
+/** Of the last event, over all connections. */
+interface Position {
+  id: string | null;
+  /** No connection has delivered anything. */
+  isNew: boolean;
+}
+
 const isTemporary = ({ status }: CordumError): boolean => status === 429 || (status !== null && status >= 502);
 
-async function connect(transport: Transport, filter: StreamFilter, signal: AbortSignal): Promise<Body> {
-  const headers = { accept: "text/event-stream" };
+async function connect(
+  transport: Transport,
+  filter: StreamFilter,
+  { id }: Position,
+  signal: AbortSignal,
+): Promise<Body> {
+  const headers = { accept: "text/event-stream", ...(id === null ? {} : { "last-event-id": id }) };
   const response = await transport.fetch({ method: "GET", path: "/stream", query: { ...filter }, headers, signal });
   const isStream = response.headers.get("content-type")?.startsWith("text/event-stream") === true;
   if (response.ok && isStream && response.body !== null) return response.body as unknown as Body;
@@ -83,7 +97,7 @@ class Connection {
     this.#closing.abort();
   }
 
-  async *events(body: Body): AsyncGenerator<ClientEvent, void, undefined> {
+  async *events(body: Body, position: Position): AsyncGenerator<ClientEvent, void, undefined> {
     const decoder = new TextDecoder();
     let rest = "";
     for await (const chunk of body) {
@@ -92,7 +106,7 @@ class Connection {
       rest = blocks.pop() ?? "";
       if (rest.length > EVENT_LENGTH_MAX) throw new Error(`an event exceeds ${EVENT_LENGTH_MAX} characters`);
       for (const block of blocks) {
-        const event = eventOf(block);
+        const event = eventOf(block, position);
         if (event !== null) yield event;
       }
     }
@@ -107,13 +121,20 @@ class Connection {
   }
 }
 
-/** Null for comments and for events that this version does not know. */
-function eventOf(block: string): ClientEvent | null {
+/** Null for comments and for events that this version does not know. `ready` and `reset` become `connected`. */
+function eventOf(block: string, position: Position): ClientEvent | null {
   const fields = block.split("\n").map((line) => /^(\w+): ?(.*)$/.exec(line));
   const fieldOf = (name: string) => fields.find((field) => field?.[1] === name)?.[2];
   const event = fieldOf("event");
+  position.id = fieldOf("id") ?? position.id;
+  const data: unknown = JSON.parse(fieldOf("data") ?? "null");
+  if (event === "ready" || event === "reset") {
+    const isGap = !position.isNew && !(data as ReadyEvent | null)?.resumed;
+    position.isNew = false;
+    return { event: "connected", isGap };
+  }
   if (event !== "job" && event !== "run" && event !== "rollout") return null;
-  return { event, data: JSON.parse(fieldOf("data") ?? "null") } as ClientEvent;
+  return { event, data } as ClientEvent;
 }
 
 const SILENCE_MS_MAX = 40_000;

@@ -55,13 +55,15 @@ export class Follower {
   async *jobChanges({ topic, signal, since }: ChangesOptions): AsyncGenerator<JobEvent, void, undefined> {
     const seen = new SeenStates();
     let seenAt = since;
+    let isFirst = true;
     for await (const event of this.events({ topic }, signal)) {
-      if (event.event === "connected" && seenAt !== undefined) {
+      if (event.event === "connected" && seenAt !== undefined && (event.isGap || isFirst)) {
         for (const job of await this.#updatedAfter(topic, seenAt, signal)) {
           const change = changeOf(job);
           if (seen.isNew(change)) yield change;
         }
       }
+      if (event.event === "connected") isFirst = false;
       if (event.event === "connected") seenAt ??= new Date(this.#transport.parts.wallMs()).toISOString();
       if (event.event !== "job" || !seen.isNew(event.data)) continue;
       if (seenAt === undefined || event.data.at > seenAt) seenAt = event.data.at;
@@ -224,8 +226,8 @@ class SeenStates {
   }
 }
 
-function changeOf({ job_id, tenant_id, topic, state, updated_at }: Job): JobEvent {
-  return { job_id, tenant_id, topic, state, at: updated_at };
+function changeOf({ job_id, tenant_id, topic, state, updated_at, record_version }: Job): JobEvent {
+  return { job_id, tenant_id, topic, state, at: updated_at, record_version };
 }
 
 function pollMs(polls: number, isConnected: boolean, random: number): number {

@@ -117,6 +117,28 @@ export interface AttemptState {
   readonly deadline?: string | undefined;
 }
 
+export interface Attention {
+  readonly severity: "danger" | "caution" | "info";
+  readonly kind: string;
+  readonly title: string;
+  /** What to do. */
+  readonly detail: string;
+  readonly count: number | null;
+  readonly since: string | null;
+  readonly action: {
+    readonly label: string;
+    readonly method: "POST" | "DELETE";
+    readonly path: string;
+    readonly body: Readonly<Record<string, unknown>> | null;
+    /** The same as a command. */
+    readonly cli: string;
+    /** One of the caller's `permissions` is needed. */
+    readonly access: string;
+  } | null;
+  /** The page of the dashboard that shows it. */
+  readonly link: string;
+}
+
 export interface AuditEntry {
   readonly index: number;
   readonly at: string;
@@ -619,6 +641,8 @@ export interface HistoryLine {
 }
 
 export interface Job {
+  /** Grows with each write. An event of `GET /api/v1/stream` with a higher one is newer. */
+  readonly record_version: number;
   readonly job_id: string;
   /** The same as `job_id`. */
   readonly id: string;
@@ -737,6 +761,8 @@ export interface JobDecisions {
 }
 
 export interface JobDetail {
+  /** Grows with each write. An event of `GET /api/v1/stream` with a higher one is newer. */
+  readonly record_version: number;
   readonly job_id: string;
   /** The same as `job_id`. */
   readonly id: string;
@@ -831,6 +857,8 @@ export interface JobEvent {
   readonly state: JobState;
   /** Time of the change. */
   readonly at: string;
+  /** Grows with each write. An event of `GET /api/v1/stream` with a higher one is newer. */
+  readonly record_version: number;
 }
 
 export interface JobExplanation {
@@ -1003,6 +1031,88 @@ export interface OpenFailOpenRequest {
 }
 
 export type OpenapiDocument = Readonly<Record<string, unknown>>;
+
+export interface Overview {
+  /** Time of the figures. */
+  readonly at: string;
+  /** `*` for all tenants. */
+  readonly tenant: string;
+  /** The process that answered. */
+  readonly process: string;
+  /** The control plane runs with `--demo`. */
+  readonly demo: boolean;
+  readonly ready: boolean;
+  readonly not_ready_because: string | null;
+  /** The most urgent first, at most 50. */
+  readonly attention: ReadonlyArray<Attention>;
+  readonly backlog_total: number;
+  readonly in_flight_total: number;
+  /** The 50 topics with the longest backlogs. */
+  readonly topics: ReadonlyArray<{
+    readonly topic: string;
+    readonly backlog: number;
+    readonly oldest_ms: number | null;
+  }>;
+  /** The 50 tenants with the longest backlogs. */
+  readonly tenants: ReadonlyArray<{
+    readonly tenant: string;
+    readonly backlog: number;
+    readonly oldest_ms: number | null;
+  }>;
+  readonly throughput: {
+    /** The time of the figures, at most a minute; it begins with the first request. */
+    readonly measured_ms: number;
+    readonly jobs_per_s: number;
+    /** Of these: ended without success. */
+    readonly failed_per_s: number;
+    readonly runs_per_s: number;
+    readonly retries_per_s: number;
+  };
+  /** By retry class; null for a key of one tenant. */
+  readonly retries: ReadonlyArray<{
+    readonly class: string;
+    readonly waiting: number | null;
+    readonly parked: number | null;
+    readonly per_s: number | null;
+    readonly policy: string;
+    /** `8`: failed tries. `10m`: time. `deadline`: until that of the job. */
+    readonly budget: string;
+  }>;
+  /** Dead letters. */
+  readonly budgets_exhausted: {
+    readonly last_hour: number;
+    readonly last_day: number;
+  };
+  readonly dead_letters: number;
+  readonly approvals: {
+    readonly count: number;
+    readonly oldest_ms: number | null;
+  };
+  readonly runs: {
+    readonly open: number;
+    readonly limit: number | null;
+  };
+  readonly workers: {
+    readonly total: number;
+    readonly leaving: number;
+  };
+  /** By how many milliseconds each background loop of this process is behind. */
+  readonly duties: Readonly<Record<string, number>>;
+  readonly fail_open: ReadonlyArray<{
+    readonly id: string;
+    readonly scope: string;
+    readonly reason: string;
+    /** End. */
+    readonly ends_at: string;
+  }>;
+  readonly kill: ReadonlyArray<KillSwitch>;
+  readonly disk: {
+    readonly path: string;
+    readonly free_bytes: number;
+    readonly size_bytes: number;
+    readonly low: boolean;
+  } | null;
+}
 
 export interface PolicyBundle {
   /** The id of the release. */
@@ -1346,6 +1456,12 @@ export interface PostWorkerJobsIdReleaseRequest {
   readonly lease_id: string;
 }
 
+/** `event: ready`, the first of a connection */
+export interface ReadyEvent {
+  /** The events since `Last-Event-ID` follow. */
+  readonly resumed: boolean;
+}
+
 export interface RejectRequest {
   readonly reason: string;
 }
@@ -1396,6 +1512,11 @@ export type RerunResponse = {
   readonly from_step: string;
   readonly dry_run: true;
 };
+
+/** `event: reset`: events are missing, reload what you show */
+export interface ResetEvent {
+  readonly reason: "unknown_id" | "events_lost";
+}
 
 export interface RevealedApproval {
   readonly job_id: string;
@@ -1588,6 +1709,8 @@ export interface RolloutEvent {
   readonly state: string;
   /** Time of the change. */
   readonly at: string;
+  /** Grows with each write. An event of `GET /api/v1/stream` with a higher one is newer. */
+  readonly record_version: number;
 }
 
 export interface RolloutFigures {
@@ -1699,6 +1822,8 @@ export interface RolloutStarted {
 }
 
 export interface Run {
+  /** Grows with each write. An event of `GET /api/v1/stream` with a higher one is newer. */
+  readonly record_version: number;
   readonly run_id: string;
   readonly workflow_id: string;
   readonly version: number;
@@ -1772,6 +1897,8 @@ export interface RunDeleted {
 }
 
 export interface RunDetail {
+  /** Grows with each write. An event of `GET /api/v1/stream` with a higher one is newer. */
+  readonly record_version: number;
   readonly run_id: string;
   readonly workflow_id: string;
   readonly version: number;
@@ -1829,6 +1956,8 @@ export interface RunEvent {
   readonly state: RunState;
   /** Time of the change. */
   readonly at: string;
+  /** Grows with each write. An event of `GET /api/v1/stream` with a higher one is newer. */
+  readonly record_version: number;
 }
 
 export interface RunExplanation {
@@ -2288,7 +2417,7 @@ export interface StepChildren {
 }
 
 /** The JSON in the `data` line of one event. */
-export type StreamEvent = JobEvent | RunEvent | RolloutEvent;
+export type StreamEvent = JobEvent | RunEvent | RolloutEvent | ReadyEvent | ResetEvent;
 
 export interface SubmitRequest {
   /** The kind of work, such as `demo.echo`. */
@@ -2415,6 +2544,42 @@ export interface TriggerScheduleRequest {
   /** Start although a run of the schedule is open; by default a 409. */
   readonly overlap?: "allow" | undefined;
   readonly idempotency_key?: string | undefined;
+}
+
+export interface Waves {
+  /** The end of the last bin. */
+  readonly at: string;
+  readonly process: string;
+  /** False in a cluster: each process records its own arrivals. */
+  readonly covers_all_processes: boolean;
+  readonly bin_ms: number;
+  readonly bins: number;
+  /** Only with arrivals in the last minute. */
+  readonly series: ReadonlyArray<{
+    readonly class: string;
+    readonly arm: string | null;
+    readonly total: number;
+    /** The largest bin. */
+    readonly peak: number;
+    /** Arrivals per bin. */
+    readonly mean: number;
+    readonly peak_to_mean: number;
+    /** By bin, oldest first. */
+    readonly counts: ReadonlyArray<number>;
+    /** As many arrivals at random times, for comparison. */
+    readonly poisson: {
+      readonly total: number;
+      /** The largest bin. */
+      readonly peak: number;
+      /** Arrivals per bin. */
+      readonly mean: number;
+      readonly peak_to_mean: number;
+      /** By bin, oldest first. */
+      readonly counts: ReadonlyArray<number>;
+    };
+  }>;
+  /** The 20 locks with the most contention. */
+  readonly locks: ReadonlyArray<Lock>;
 }
 
 export interface Worker {
@@ -2958,6 +3123,23 @@ export interface Operations {
     readonly query: NoFields;
     readonly body: undefined;
     readonly response: Session;
+  };
+  /** Get what needs attention, with the request that resolves it, and the figures of queues, retries and safety */
+  readonly "GET /overview": {
+    readonly path: NoFields;
+    readonly query: NoFields;
+    readonly body: undefined;
+    readonly response: Overview;
+  };
+  /** Get the retries of the last minute in bins of 50 ms, beside a Poisson stream, and the most contended locks */
+  readonly "GET /waves": {
+    readonly path: NoFields;
+    readonly query: {
+      /** Of the Poisson stream; 1 by default. */
+      readonly seed?: string | undefined;
+    };
+    readonly body: undefined;
+    readonly response: Waves;
   };
   /** List API keys without their secrets; of all tenants for a key of tenant `*` */
   readonly "GET /keys": {

@@ -209,8 +209,8 @@ function sseSink(raw: FastifyReply["raw"]): EventSink {
   write(": connected\n\n");
   return {
     bufferedBytes: () => raw.writableLength,
-    event: (name, data) => write(`event: ${name}\ndata: ${data}\n\n`),
-    heartbeat: () => write(": alive\n\n"),
+    event: (name, data, id) => write(`id: ${id}\nevent: ${name}\ndata: ${data}\n\n`),
+    heartbeat: (id) => write(`: alive\nid: ${id}\n\n`),
     end(reason) {
       write(`: ${reason}\n\n`);
       raw.end();

@@ -8,7 +8,7 @@ import type { Caller } from "../core/model/caller.ts";
 import type { ErrorCode } from "../core/model/errors.ts";
 import type { Engine } from "../engine/engine.ts";
 import type { DutyStatus } from "../engine/maintenance/index.ts";
-import type { LoadGauges } from "../engine/observe/index.ts";
+import type { EventReplay, LoadGauges, Throughput } from "../engine/observe/index.ts";
 import type { KeyAuthenticator } from "./auth/access.ts";
 import type { Approvers } from "./auth/approvers.ts";
 import type { Sessions } from "./auth/sessions.ts";
@@ -73,12 +73,24 @@ export interface Gateway {
   readonly sessions: Sessions;
   readonly approvers: Approvers;
   readonly decisions: DecisionWaiter;
+  readonly replay: EventReplay;
+  readonly throughput: Throughput;
+  /** Incidents that a demo can cause; null without `--demo`. */
+  readonly demo: DemoControls | null;
   /** Signs audit checkpoints; null without a key. */
   readonly signer: CheckpointSigner | null;
   /** True once shutdown has begun: the process is not ready, but still serves requests. */
   isDraining(): boolean;
   /** True after the grace period of the shutdown: new requests are rejected. */
   isClosing(): boolean;
+}
+
+export interface DemoControls {
+  /** Stops or restarts the answers of the safety kernel. */
+  setKernelStopped(isStopped: boolean): void;
+  readonly isKernelStopped: boolean;
+  /** Holds and releases one run lock while many events wait for it. Returns what is contended. */
+  heatLock(): Promise<{ readonly lock: string; readonly runId: string; readonly untilMs: number }>;
 }
 
 export interface CheckpointSigner {
@@ -163,8 +175,9 @@ export interface EventSink {
   /** Bytes written but not yet sent. */
   bufferedBytes(): number;
   /** `data` is JSON. */
-  event(name: string, data: string): void;
-  heartbeat(): void;
+  event(name: string, data: string, id: string): void;
+  /** `id`: the current position of the stream, for a client that has received no event for long. */
+  heartbeat(id: string): void;
   end(reason: string): void;
   /** Closes the connection at once and discards unsent bytes. */
   drop(): void;

@@ -3,7 +3,7 @@
  *
  * 1. An upgrade is an ordinary request until its stream opens: authentication, limits and validation apply, and a
  *    refusal is an HTTP problem document.
- * 2. An event is a text message `{"event": "job", "data": {…}}`; a heartbeat is a ping, and a client that has not answered
+ * 2. An event is a text message `{"event": "job", "id": "…", "data": {…}}`; a heartbeat is a ping, and a client that has not answered
  *    one by the next is disconnected; the stream ends with close code 1001 and a reason.
  * 3. Messages from the client are ignored. A frame over `MESSAGE_BYTES_MAX` or against the protocol closes the connection.
  */
@@ -87,7 +87,7 @@ function socketSink(socket: WebSocket): EventSink {
   });
   return {
     bufferedBytes: () => socket.bufferedAmount,
-    event: (name, data) => socket.send(`{"event":"${name}","data":${data}}`, ignoreClosed),
+    event: (name, data, id) => socket.send(`{"event":"${name}","id":"${id}","data":${data}}`, ignoreClosed),
     heartbeat() {
       if (!isAnswered) return socket.terminate();
       isAnswered = false;

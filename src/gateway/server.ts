@@ -13,7 +13,7 @@ import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify }
 import { isTooDeep } from "../core/model/json.ts";
 import { isLoopback } from "../core/model/loopback.ts";
 import { nearestName } from "../core/model/suggestion.ts";
-import { LoadGauges } from "../engine/observe/index.ts";
+import { EventReplay, LoadGauges, Throughput } from "../engine/observe/index.ts";
 import type { Random } from "../ports/random.ts";
 import { KeyAuthenticator } from "./auth/access.ts";
 import { Approvers } from "./auth/approvers.ts";
@@ -25,7 +25,9 @@ import type { Gateway, Route } from "./route.ts";
 import { APPROVAL_ROUTES } from "./routes/approvals.ts";
 import { AUDIT_ROUTES } from "./routes/audit.ts";
 import { CONTENTION_ROUTES } from "./routes/contention.ts";
+import { OVERVIEW_ROUTES } from "./routes/dashboard/overview.ts";
 import { SESSION_ROUTES } from "./routes/dashboard/session.ts";
+import { WAVES_ROUTES } from "./routes/dashboard/waves.ts";
 import { DEAD_LETTER_ROUTES } from "./routes/dead-letters.ts";
 import { FAIL_OPEN_ROUTES } from "./routes/fail-open.ts";
 import { HEALTH_ROUTES } from "./routes/health.ts";
@@ -59,6 +61,8 @@ export const ROUTES: readonly Route[] = [
   ...APPROVAL_ROUTES,
   ...DEAD_LETTER_ROUTES,
   ...SESSION_ROUTES,
+  ...OVERVIEW_ROUTES,
+  ...WAVES_ROUTES,
   ...KEY_ROUTES,
   ...AUDIT_ROUTES,
   ...MEMORY_ROUTES,
@@ -102,10 +106,13 @@ type OwnParts =
   | "sessions"
   | "approvers"
   | "decisions"
+  | "replay"
+  | "throughput"
+  | "demo"
   | "signer"
   | "loadGauges";
 export type GatewayParts = Omit<Gateway, OwnParts> &
-  Partial<Pick<Gateway, "signer">> & {
+  Partial<Pick<Gateway, "signer" | "demo">> & {
     /** Accepted while no API key exists; null: nothing is. */
     readonly startupToken: string | null;
     /** The folder of the built dashboard; null: not served. */
@@ -126,12 +133,15 @@ export function openGateway(
   const startedMs = engine.world.clock.now();
   const gateway: Gateway = {
     signer: null,
+    demo: null,
     ...parts,
     auth,
     sessions,
     approvers: new Approvers(engine),
     loadGauges: new LoadGauges(),
     decisions,
+    replay: new EventReplay(engine),
+    throughput: new Throughput(engine),
     startedMs,
     isDraining: () => draining,
     isClosing: () => closing,
@@ -163,6 +173,8 @@ export function openGateway(
       await nextTurn();
       await connections.closeIdle();
       await app.close();
+      gateway.replay.close();
+      gateway.throughput.close();
     },
   };
 }

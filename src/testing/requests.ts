@@ -1,7 +1,7 @@
 import { EVERY_ORG, type Role } from "../core/model/api-key.ts";
 import { ERRORS } from "../core/model/errors.ts";
 import type { Engine } from "../engine/engine.ts";
-import { LoadGauges } from "../engine/observe/index.ts";
+import { EventReplay, LoadGauges, Throughput } from "../engine/observe/index.ts";
 import { KeyAuthenticator } from "../gateway/auth/access.ts";
 import { Approvers } from "../gateway/auth/approvers.ts";
 import { Sessions } from "../gateway/auth/sessions.ts";
@@ -140,6 +140,9 @@ function gatewayOn(engine: Engine): Gateway {
     approvers: new Approvers(engine),
     loadGauges: new LoadGauges(),
     decisions: new DecisionWaiter(engine),
+    replay: new EventReplay(engine),
+    throughput: new Throughput(engine),
+    demo: null,
     signer: null,
     isDraining: () => false,
     isClosing: () => false,

@@ -69,6 +69,8 @@ export interface HistoryLine {
 
 /** `GET /jobs`: a job without payloads. */
 export interface JobSummary {
+  /** Grows with each write of the record. */
+  readonly record_version: number;
   readonly job_id: string;
   readonly id: string;
   readonly topic: string;
@@ -207,6 +209,8 @@ export interface StepView {
 
 /** `GET /workflow-runs/{id}`. */
 export interface RunView {
+  /** Grows with each write of the record. */
+  readonly record_version: number;
   readonly run_id: string;
   readonly workflow_id: string;
   readonly version: number;

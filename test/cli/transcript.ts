@@ -81,6 +81,8 @@ const KINDS: readonly (readonly [RegExp, string])[] = [
   [/(?<="next_cursor": ")[\w-]+(?=")/g, "<cursor>"],
   [/(?<=--cursor )[\w-]+/g, "<cursor>"],
   [/(?<="(?:[a-z_]*_ms|p50|p95|[a-z_]+_ms_p\d\d)": )\d+(?:\.\d+)?/g, "<number>"],
+  // Depends on which writes were made together.
+  [/(?<="record_version": )\d+/g, "<number>"],
   // Reported by the last heartbeat, which may be older than the job.
   [/(?<="active_jobs": )\d+/g, "<number>"],
   [/(?<="(?:outbox|timers|retention|backlog|audit|kills|rollouts|fingerprints|slots|gauges)": )\d+/g, "<number>"],

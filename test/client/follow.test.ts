@@ -17,7 +17,7 @@ const RECONNECTS = {
 
 const open = (response: ServerResponse) => {
   response.writeHead(200, { "content-type": "text/event-stream" });
-  response.write(": open\n\n");
+  response.write(': open\n\nid: 1\nevent: ready\ndata: {"resumed":false}\n\n');
 };
 const send = (response: ServerResponse, event: string, data: object) =>
   response.write(`event: ${event}\ndata: ${JSON.stringify(data)}\n\n`);
@@ -185,4 +185,31 @@ test("a rejected subscription throws; a busy one is retried after Retry-After", 
   await expect(reading).rejects.toMatchObject({ code: "key_revoked" });
   expect(events).toEqual(["disconnected"]);
   expect(delays).toContain(2_100);
+});
+
+test("L56: changes resume after the last event of a broken stream, without reading the list", async () => {
+  const seen: (string | undefined)[] = [];
+  await startGateway(
+    ({ headers }, response) => {
+      seen.push(headers["last-event-id"]?.toString());
+      response.writeHead(200, { "content-type": "text/event-stream" });
+      const resumed = seen.length > 1;
+      response.write(`id: ${resumed ? "b" : "a"}\nevent: ready\ndata: {"resumed":${resumed}}\n\n`);
+      const data = JSON.stringify(change(resumed ? "SUCCEEDED" : "RUNNING", seen.length));
+      response.write(`id: ${resumed ? "c" : "b"}\nevent: job\ndata: ${data}\n\n`);
+      if (!resumed) setImmediate(() => gateway.dropStreams());
+    },
+    (_, response) => reply(response, 500, {}),
+  );
+  const { client } = clientOf(gateway.url, { parts: RECONNECTS });
+  const states: string[] = [];
+  for await (const { state } of client.jobs.changes({ topic: "a.b" })) {
+    states.push(state);
+    if (state === "SUCCEEDED") break;
+  }
+  expect([states, seen]).toEqual([
+    ["RUNNING", "SUCCEEDED"],
+    [undefined, "b"],
+  ]);
+  expect(paths().every((path) => path.startsWith("/stream"))).toBe(true);
 });

@@ -33,18 +33,16 @@ const deny = async (tenant: string): Promise<string> => {
   return response.json().job_id;
 };
 
-/** Resolves when a stream unsubscribes. */
+/** Resolves when the last stream has ended. */
 function unsubscribed(): Promise<void> {
-  const { events } = gateway.engine;
-  const subscribe = events.subscribe.bind(events);
+  const { clock } = gateway.engine.world;
+  const after = clock.after.bind(clock);
   return new Promise((resolve) => {
-    Object.assign(events, {
-      subscribe: (...args: Parameters<typeof subscribe>) => {
-        const stop = subscribe(...args);
-        return () => {
-          stop();
-          resolve();
-        };
+    Object.assign(clock, {
+      after: (delayMs: number, fn: () => void) => {
+        // The events are kept for a while after the last reader.
+        if (delayMs === 120_000) resolve();
+        return after(delayMs, fn);
       },
     });
   });

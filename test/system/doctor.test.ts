@@ -1,7 +1,7 @@
 // `cordum doctor` against real servers with different durability settings.
 
 import { afterEach, expect, test } from "vitest";
-import type { Finding } from "../../src/cli/doctor/finding.ts";
+import type { Finding } from "../../src/gateway/findings/finding.ts";
 import { cordum, startUp, type UpProcess } from "../cli/run.ts";
 import type { RunningServer } from "../servers/server.ts";
 import { startNats, startRedis } from "../servers/start.ts";

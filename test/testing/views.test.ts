@@ -30,6 +30,7 @@ const propertiesOf = (schema: object): readonly string[] =>
 describe("views", () => {
   test("the types have the fields of the HTTP schemas", () => {
     const job = fields<JobSummary>({
+      record_version: true,
       ...{ job_id: true, id: true, topic: true, tenant_id: true, priority: true, labels: true, risk_tags: true },
       ...{ requires: true, capability: true, actor_id: true, actor_type: true, pack_id: true, submitted_by: true },
       ...{ caller: true, state: true, attempt: true, waits_for: true, wait: true, safety: true, approval: true },
@@ -38,6 +39,7 @@ describe("views", () => {
     });
     expect(job).toEqual(propertiesOf(JOB));
     const run = fields<RunView>({
+      record_version: true,
       ...{ run_id: true, workflow_id: true, version: true, state: true, tenant_id: true, created_at: true },
       ...{ updated_at: true, deadline: true, labels: true, error: true, trace_id: true, submitted_by: true },
       ...{ actor_id: true, priority: true, ends_as: true, parent: true, rerun_of: true, input: true, output: true },

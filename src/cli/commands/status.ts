@@ -1,9 +1,10 @@
 import type { Command } from "commander";
+import { formatBytes } from "../../gateway/findings/finding.ts";
 import type { Client, Json } from "../client.ts";
 import { addCommand, type CommandContext } from "../context.ts";
 import { EXIT, type ExitCode } from "../exit.ts";
 import { type Io, printJson } from "../io.ts";
-import { formatBytes, formatDuration, plural, textFields } from "../table.ts";
+import { formatDuration, plural, textFields } from "../table.ts";
 
 export function addStatus(program: Command, { io, client, exit }: CommandContext): void {
   addCommand(program, "status", "show the status of the control plane: policy, durability, queues and workers").action(

@@ -4,13 +4,13 @@
  */
 import type { Command } from "commander";
 import { CordumError } from "../../client/client-error.ts";
+import type { Finding } from "../../gateway/findings/finding.ts";
+import { diagnose, type Facts, type StatusFacts } from "../../gateway/findings/findings.ts";
 import { type Client, cliErrorFrom } from "../client.ts";
 import { addCommand, type CommandContext } from "../context.ts";
 import { EXIT, type ExitCode } from "../exit.ts";
 import { type Io, printJson } from "../io.ts";
 import { printable } from "../table.ts";
-import type { Finding } from "./finding.ts";
-import { diagnose, type Facts, type StatusFacts } from "./findings.ts";
 import { diagnoseOutage } from "./outage.ts";
 
 export function addDoctor(program: Command, { io, client, version, exit }: CommandContext): void {
@@ -22,7 +22,7 @@ export function addDoctor(program: Command, { io, client, version, exit }: Comma
 async function runDoctor(io: Io, client: Client, version: string, json: boolean): Promise<ExitCode> {
   const findings = await findingsOf(io, client, version);
   const isFine = findings.every(({ level }) => level !== "danger");
-  const shown = findings.map((finding) => ({
+  const shown = findings.map(({ about: _, ...finding }) => ({
     ...finding,
     next: finding.next?.replace(/^cordum\b/, io.command) ?? null,
   }));

@@ -4,11 +4,11 @@ import { access } from "node:fs/promises";
 import { connect } from "node:net";
 import { diskUsage } from "../../adapters/node/disk.ts";
 import type { Config } from "../../config/config.ts";
+import { caution, danger, diskLow, type Finding } from "../../gateway/findings/finding.ts";
+import { isLoopbackUrl } from "../../gateway/findings/findings.ts";
 import { CliError } from "../exit.ts";
 import type { Io } from "../io.ts";
 import { loadConfig } from "../up/load-config.ts";
-import { caution, danger, diskLow, type Finding } from "./finding.ts";
-import { isLoopbackUrl } from "./findings.ts";
 
 /** `error`: why the status could not be read. */
 export async function diagnoseOutage(io: Io, url: string, error: CliError): Promise<readonly Finding[]> {

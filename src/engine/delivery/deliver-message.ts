@@ -93,6 +93,8 @@ const isRedelivery = ({ id, attempt }: Delivery): boolean => attempt > 1 || id !
 interface FailedDelivery {
   readonly outcome: DeliveryOutcome;
   readonly error: WireError;
+  /** The arm of the unit whose run lock was busy. */
+  readonly arm?: string | undefined;
 }
 
 function unreadable({ attempt }: Delivery, content: Exclude<Content, { kind: "packet" }>): FailedDelivery {
@@ -122,7 +124,8 @@ async function fail(
     error: wire.message,
   });
   const id = retryStateId(handler, delivery, packet);
-  return { outcome: await countFailure(engine, id, stored, delivery, error), error: wire };
+  const { retryArm: arm } = error as { readonly retryArm?: string };
+  return { outcome: await countFailure(engine, id, stored, delivery, error), error: wire, arm };
 }
 
 async function countFailure(
@@ -193,7 +196,7 @@ function uncounted(engine: DeliveryContext, delivery: Delivery, retryClass: Retr
 async function settleFailure(
   engine: DeliveryContext,
   delivery: Delivery,
-  { outcome, error }: FailedDelivery,
+  { outcome, error, arm }: FailedDelivery,
 ): Promise<Settlement> {
   const { parkAfterMs, poisonDelayMs } = engine.settings.current.bus;
   const { budget } = engine.settings.current.retry.poison;
@@ -206,7 +209,7 @@ async function settleFailure(
       return action;
     case "nakDelay":
       if (outcome.kind === "retryable") {
-        engine.arrivals.record(outcome.retryClass, engine.world.clock.now() + action.delayMs);
+        engine.arrivals.record(outcome.retryClass, engine.world.clock.now() + action.delayMs, arm);
       }
       return action;
     case "park": {

@@ -13,6 +13,7 @@ import type { Table } from "../../core/model/table.ts";
 import { WORKFLOW_HEADS } from "../../core/model/workflow.ts";
 import { retryDelay } from "../../core/retry/intent.ts";
 import { SCHEDULES } from "../../core/schedule/schedule.ts";
+import type { Labels } from "../../ports/metrics.ts";
 import { type Due, put, type Versioned } from "../../ports/store.ts";
 import { inputKey, outputKey } from "../../protocol/pointer.ts";
 import { decisionContext } from "../context.ts";
@@ -52,6 +53,7 @@ export function isExpiry({ table, value }: Due): boolean {
 }
 
 type TimerContext = RunContext & Needs<"arrivals" | "admissionLimiter">;
+const NO_LABELS: Labels = {};
 
 interface TimerHandler {
   fire(engine: TimerContext, due: Due): Promise<void>;
@@ -117,7 +119,10 @@ async function onJobDue(engine: RunContext & Needs<"arrivals">, found: Versioned
       notifyWorkers(engine, job, "cordum", passed.error?.message ?? "timed out");
     return;
   }
-  if (job.wait) engine.arrivals.record(job.wait.retryClass, engine.world.clock.now());
+  if (job.wait) {
+    const { arm } = engine.settings.labelled(NO_LABELS, job.arms);
+    engine.arrivals.record(job.wait.retryClass, engine.world.clock.now(), arm);
+  }
   if (isFinal(job.state)) {
     await removeJob(engine, found);
   } else if (job.state === "PENDING") {

@@ -15,14 +15,17 @@ import { EVENTS } from "../../protocol/subjects.ts";
  * 3. Nothing is published before `start`, or if the bus has no subscribers. Without a local subscriber the bus
  *    subscription is closed.
  * 4. A subscriber that throws affects no other subscriber.
- * 5. Runs have their own limit in a packet, so that the jobs of a run do not crowd out the run.
+ * 5. Subscribers of losses are called when another process had more updates than fit into a packet.
+ * 6. Runs have their own limit in a packet, so that the jobs of a run do not crowd out the run.
  */
+/** `version` is that of the record; 0 from a process of an earlier version. */
 export interface JobUpdate {
   readonly org: string;
   readonly jobId: string;
   readonly topic: string;
   readonly state: JobState;
   readonly atMs: number;
+  readonly version: number;
 }
 
 export interface RunUpdate {
@@ -31,6 +34,7 @@ export interface RunUpdate {
   readonly workflowId: string;
   readonly state: RunState;
   readonly atMs: number;
+  readonly version: number;
 }
 
 export interface RolloutUpdate {
@@ -38,6 +42,7 @@ export interface RolloutUpdate {
   readonly subject: string;
   readonly state: RolloutState;
   readonly atMs: number;
+  readonly version: number;
 }
 
 export type RolloutUpdateListener = (update: RolloutUpdate) => void;
@@ -49,6 +54,7 @@ export class EventFeed {
   readonly #listeners = new Set<JobUpdateListener>();
   readonly #runListeners = new Set<RunUpdateListener>();
   readonly #rolloutListeners = new Set<RolloutUpdateListener>();
+  readonly #lossListeners = new Set<() => void>();
   #gathered: Row[] = [];
   #gatheredRuns: Row[] = [];
   #gatheredRollouts: Row[] = [];
@@ -71,6 +77,7 @@ export class EventFeed {
     this.#listeners.clear();
     this.#runListeners.clear();
     this.#rolloutListeners.clear();
+    this.#lossListeners.clear();
     const hearing = this.#hearing;
     this.#hearing = null;
     if (hearing) await (await hearing)();
@@ -97,6 +104,12 @@ export class EventFeed {
     return () => void this.#rolloutListeners.delete(listener);
   }
 
+  /** Called when updates were lost. */
+  subscribeLosses(listener: () => void): () => void {
+    this.#lossListeners.add(listener);
+    return () => void this.#lossListeners.delete(listener);
+  }
+
   #subscribeBus(): void {
     this.#hearing ??= this.#world.bus
       .subscribe(EVENTS, (packet) => this.#receive(packet))
@@ -111,27 +124,29 @@ export class EventFeed {
     const isTelling = this.#isTelling && this.#world.bus.hasSubscribers(EVENTS);
     const local = this.#listeners.size + this.#runListeners.size + this.#rolloutListeners.size;
     if (!isTelling && local === 0) return;
-    for (const { table, id, value } of puts) {
+    for (const { table, id, value, expect } of puts) {
       if (value === null) continue;
-      if (table === JOBS.name) this.#addJob(value as Job, isTelling);
-      else if (table === RUNS.name) this.#addRun(value as Run, isTelling);
-      else if (table === ROLLOUTS.name && isRolloutRecord(id)) this.#addRollout(value as Rollout, isTelling);
+      const version = (expect ?? 0) + 1;
+      if (table === JOBS.name) this.#addJob(value as Job, version, isTelling);
+      else if (table === RUNS.name) this.#addRun(value as Run, version, isTelling);
+      else if (table === ROLLOUTS.name && isRolloutRecord(id)) this.#addRollout(value as Rollout, version, isTelling);
     }
   }
 
-  #addJob({ org, id: jobId, topic, state, updatedMs: atMs }: Job, isTelling: boolean): void {
-    if (this.#listeners.size > 0) this.#give(this.#listeners, { org, jobId, topic, state, atMs });
-    if (isTelling) this.#gather(this.#gathered, [org, jobId, topic, state, atMs], JOB_UPDATES_MAX);
+  #addJob({ org, id: jobId, topic, state, updatedMs: atMs }: Job, version: number, isTelling: boolean): void {
+    if (this.#listeners.size > 0) this.#give(this.#listeners, { org, jobId, topic, state, atMs, version });
+    if (isTelling) this.#gather(this.#gathered, [org, jobId, topic, state, atMs, version], JOB_UPDATES_MAX);
   }
 
-  #addRun({ org, id: runId, workflowId, state, updatedMs: atMs }: Run, isTelling: boolean): void {
-    if (this.#runListeners.size > 0) this.#give(this.#runListeners, { org, runId, workflowId, state, atMs });
-    if (isTelling) this.#gather(this.#gatheredRuns, [org, runId, workflowId, state, atMs], RUN_UPDATES_MAX);
+  #addRun({ org, id: runId, workflowId, state, updatedMs: atMs }: Run, version: number, isTelling: boolean): void {
+    if (this.#runListeners.size > 0) this.#give(this.#runListeners, { org, runId, workflowId, state, atMs, version });
+    if (isTelling) this.#gather(this.#gatheredRuns, [org, runId, workflowId, state, atMs, version], RUN_UPDATES_MAX);
   }
 
-  #addRollout({ id: rolloutId, subject, state, updatedMs: atMs }: Rollout, isTelling: boolean): void {
-    this.#give(this.#rolloutListeners, { rolloutId, subject, state, atMs });
-    if (isTelling) this.#gather(this.#gatheredRollouts, ["", rolloutId, subject, state, atMs], ROLLOUT_UPDATES_MAX);
+  #addRollout({ id: rolloutId, subject, state, updatedMs: atMs }: Rollout, version: number, isTelling: boolean): void {
+    this.#give(this.#rolloutListeners, { rolloutId, subject, state, atMs, version });
+    if (isTelling)
+      this.#gather(this.#gatheredRollouts, ["", rolloutId, subject, state, atMs, version], ROLLOUT_UPDATES_MAX);
   }
 
   #gather(gathered: Row[], row: Row, max: number): void {
@@ -171,12 +186,13 @@ export class EventFeed {
 
   #receive({ senderId, body }: Packet): void {
     if (senderId === this.#world.name || body.kind !== "alert" || body.code !== CODE) return;
-    const { jobs = "", runs = "", rollouts = "" } = body.details ?? {};
+    const { jobs = "", runs = "", rollouts = "", left_out = "0" } = body.details ?? {};
     for (const update of rowsIn(jobs, JOB_UPDATES_MAX).flatMap(jobUpdateOf)) this.#give(this.#listeners, update);
     for (const update of rowsIn(runs, RUN_UPDATES_MAX).flatMap(runUpdateOf)) this.#give(this.#runListeners, update);
     for (const update of rowsIn(rollouts, ROLLOUT_UPDATES_MAX).flatMap(rolloutUpdateOf)) {
       this.#give(this.#rolloutListeners, update);
     }
+    if (left_out !== "0") this.#give(this.#lossListeners, undefined);
   }
 
   #give<T>(listeners: ReadonlySet<(update: T) => void>, update: T): void {
@@ -191,7 +207,7 @@ export class EventFeed {
 }
 
 /** Rows in field order instead of objects: field names would be most of the packet. */
-type Row = readonly [org: string, id: string, topicOrWorkflow: string, state: string, atMs: number];
+type Row = readonly [org: string, id: string, topicOrWorkflow: string, state: string, atMs: number, version?: number];
 
 function rowsIn(text: string, max: number): readonly unknown[] {
   try {
@@ -204,24 +220,26 @@ function rowsIn(text: string, max: number): readonly unknown[] {
 
 function jobUpdateOf(row: unknown): JobUpdate[] {
   if (!isValidRow(row)) return [];
-  const [org, jobId, topic, state, atMs] = row;
-  return [{ org, jobId, topic, state: state as JobState, atMs }];
+  const [org, jobId, topic, state, atMs, version = 0] = row;
+  return [{ org, jobId, topic, state: state as JobState, atMs, version }];
 }
 
 function runUpdateOf(row: unknown): RunUpdate[] {
   if (!isValidRow(row)) return [];
-  const [org, runId, workflowId, state, atMs] = row;
-  return [{ org, runId, workflowId, state: state as RunState, atMs }];
+  const [org, runId, workflowId, state, atMs, version = 0] = row;
+  return [{ org, runId, workflowId, state: state as RunState, atMs, version }];
 }
 
 function rolloutUpdateOf(row: unknown): RolloutUpdate[] {
   if (!isValidRow(row)) return [];
-  const [, rolloutId, subject, state, atMs] = row;
-  return [{ rolloutId, subject, state: state as RolloutState, atMs }];
+  const [, rolloutId, subject, state, atMs, version = 0] = row;
+  return [{ rolloutId, subject, state: state as RolloutState, atMs, version }];
 }
 
 function isValidRow(row: unknown): row is Row {
   if (!Array.isArray(row)) return false;
+  const [version] = row.slice(5);
+  if (version !== undefined && typeof version !== "number") return false;
   return row.slice(0, 4).every((part) => typeof part === "string") && typeof row[4] === "number";
 }
 

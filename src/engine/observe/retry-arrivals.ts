@@ -7,21 +7,34 @@ import type { RetryClass } from "../../core/retry/retry-classes.ts";
  */
 export class RetryArrivals {
   readonly #rings = new Map<RetryClass, Ring>();
+  readonly #armRings = new Map<string, Ring>();
 
-  /** `atMs` may be up to a minute ahead. */
-  record(retryClass: RetryClass, atMs: number): void {
-    let ring = this.#rings.get(retryClass);
-    if (!ring) {
-      ring = { counts: new Uint32Array(BINS), bins: new Float64Array(BINS) };
-      this.#rings.set(retryClass, ring);
+  /** `atMs` may be up to a minute ahead. `arm`: of a unit that takes part in a rollout. */
+  record(retryClass: RetryClass, atMs: number, arm?: string): void {
+    recordIn(this.#rings, retryClass, atMs);
+    if (arm === "control" || arm === "treatment") recordIn(this.#armRings, `${retryClass} ${arm}`, atMs);
+  }
+
+  /** The bins of the last minute, oldest first; only series with arrivals. Those of the arms are part of that of the class. */
+  series(nowMs: number): readonly ArrivalSeries[] {
+    const all: ArrivalSeries[] = [];
+    for (const [retryClass, ring] of this.#rings) all.push({ retryClass, arm: null, counts: countsIn(ring, nowMs) });
+    for (const [key, ring] of this.#armRings) {
+      const [retryClass = "", arm = ""] = key.split(" ");
+      all.push({ retryClass, arm, counts: countsIn(ring, nowMs) });
     }
-    const bin = Math.floor(atMs / BIN_MS);
-    const at = bin % BINS;
-    if (ring.bins[at] !== bin) {
-      ring.bins[at] = bin;
-      ring.counts[at] = 0;
-    }
-    ring.counts[at] = (ring.counts[at] ?? 0) + 1;
+    return all.filter(({ counts }) => counts.some((count) => count > 0));
+  }
+
+  /** Arrivals per second and class over the last ten seconds. */
+  rates(nowMs: number): ReadonlyMap<RetryClass, number> {
+    const sums = [...this.#rings].map(([retryClass, ring]) => {
+      const total = countsIn(ring, nowMs)
+        .slice(-RATE_BINS)
+        .reduce((sum, count) => sum + count, 0);
+      return [retryClass, total / ((RATE_BINS * BIN_MS) / 1_000)] as const;
+    });
+    return new Map(sums);
   }
 
   /** Peak bin over mean bin of the last minute; 0 with too few arrivals. */
@@ -42,13 +55,61 @@ export class RetryArrivals {
   }
 }
 
+export interface ArrivalSeries {
+  readonly retryClass: string;
+  /** Null: all arrivals of the class. */
+  readonly arm: string | null;
+  readonly counts: readonly number[];
+}
+
+function recordIn<K>(rings: Map<K, Ring>, key: K, atMs: number): void {
+  let ring = rings.get(key);
+  if (!ring) {
+    ring = { counts: new Uint32Array(BINS), bins: new Float64Array(BINS) };
+    rings.set(key, ring);
+  }
+  const bin = Math.floor(atMs / BIN_MS);
+  const at = bin % BINS;
+  if (ring.bins[at] !== bin) {
+    ring.bins[at] = bin;
+    ring.counts[at] = 0;
+  }
+  ring.counts[at] = (ring.counts[at] ?? 0) + 1;
+}
+
+function countsIn({ counts, bins }: Ring, nowMs: number): readonly number[] {
+  const last = Math.floor(nowMs / BIN_MS);
+  return Array.from({ length: BINS }, (_, index) => {
+    const bin = last - BINS + 1 + index;
+    return bins[bin % BINS] === bin ? (counts[bin % BINS] ?? 0) : 0;
+  });
+}
+
+/** As many arrivals at random times: the yardstick for the spread of retries. The same seed gives the same stream. */
+export function poissonCounts(arrivals: number, seed: number): readonly number[] {
+  const counts = new Array<number>(BINS).fill(0);
+  let state = seed >>> 0;
+  for (let at = 0; at < Math.min(arrivals, POISSON_MAX); at++) {
+    // Mulberry32.
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    const bin = Math.floor((((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32) * BINS);
+    counts[bin] = (counts[bin] ?? 0) + 1;
+  }
+  return counts;
+}
+
+const POISSON_MAX = 1_000_000;
+
 interface Ring {
   readonly counts: Uint32Array;
   /** The bin number of a ring index. */
   readonly bins: Float64Array;
 }
 
-const BIN_MS = 50;
-const BINS = 60_000 / BIN_MS;
+export const BIN_MS = 50;
+export const BINS = 60_000 / BIN_MS;
+const RATE_BINS = 10_000 / BIN_MS;
 /** Too few arrivals for a ratio. */
 const ARRIVALS_MIN = 20;

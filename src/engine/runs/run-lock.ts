@@ -62,7 +62,9 @@ function ownDelay(
   const tries = 1 + (queued.kind === "job" ? (queued.busy?.count ?? 0) : 0);
   const delayMs = queued.kind === "job" ? nextDelay(policy, tries, () => engine.world.random.next()) : intent.delayMs;
   if (at > 0) recordBusyRetry(engine, path, policy, delayMs, arms);
-  return queued.kind === "job" ? retryAfter(error, delayMs, "lock_busy") : error;
+  if (queued.kind !== "job") return error;
+  const { arm: retryArm } = engine.settings.labelled({}, arms);
+  return Object.assign(retryAfter(error, delayMs, "lock_busy"), retryArm === undefined ? {} : { retryArm });
 }
 
 /**

@@ -9,7 +9,7 @@ import type { Remediation } from "../../core/policy/decision.ts";
 import { cancelOwnJob, loadTenantJob } from "../../engine/dispatch/index.ts";
 import { indexEarlierJobs } from "../../engine/maintenance/index.ts";
 import { explain } from "../../engine/observe/index.ts";
-import type { Index } from "../../ports/store.ts";
+import type { Index, Versioned } from "../../ports/store.ts";
 import { namedTenant } from "../auth/access.ts";
 import { Problem } from "../problem.ts";
 import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route } from "../route.ts";
@@ -72,7 +72,7 @@ export const JOB_ROUTES: readonly Route[] = [
     summary: "List the decisions about a job, by the policy and by approvers",
     access: "read",
     response: DECISIONS,
-    handle: async (gateway, request) => ok(decisionsView(await loadJob(gateway, request))),
+    handle: async (gateway, request) => ok(decisionsView((await loadJob(gateway, request)).value)),
   },
   {
     method: "POST",
@@ -100,10 +100,10 @@ export function jobNotFound(id: string, org: string): Problem {
   return new Problem("job_not_found", `no job \`${id}\` of tenant \`${org}\`; \`GET /api/v1/jobs\` lists them`);
 }
 
-async function loadJob({ engine }: Gateway, { org, params }: GatewayRequest): Promise<Job> {
+async function loadJob({ engine }: Gateway, { org, params }: GatewayRequest): Promise<Versioned<Job>> {
   const id = params.id ?? "";
   const found = await loadTenantJob(engine, { org, jobId: id });
-  if (found) return found.value;
+  if (found) return found;
   throw jobNotFound(id, org);
 }
 
@@ -114,8 +114,8 @@ async function listJobs({ engine }: Gateway, request: GatewayRequest): Promise<G
   const { filter, range, rest, traceId } = readJobQuery(query, clock.now());
   const list = (index: Index) =>
     rest === null
-      ? listPage(store, JOBS, index, query, ({ value }) => jobView(value), range)
-      : listFiltered(store, JOBS, index, query, rest, ({ value }) => jobView(value), range);
+      ? listPage(store, JOBS, index, query, jobView, range)
+      : listFiltered(store, JOBS, index, query, rest, jobView, range);
   if (traceId === undefined) {
     await requireLists(engine, org, filter);
     return list(jobLists(org, filter));
@@ -127,7 +127,7 @@ async function listJobs({ engine }: Gateway, request: GatewayRequest): Promise<G
     own.value.createdMs >= (range.scoreMin ?? 0) &&
     (rest === null || rest.matches(own.value));
   const page = await list(jobsOfTrace(org, traceId));
-  return isListed ? ok({ ...(page.body as object), items: [jobView(own.value), ...itemsOf(page)] }) : page;
+  return isListed ? ok({ ...(page.body as object), items: [jobView(own), ...itemsOf(page)] }) : page;
 }
 
 const itemsOf = ({ body }: GatewayResponse): readonly object[] => (body as { items: readonly object[] }).items;
@@ -144,14 +144,15 @@ async function requireLists(engine: Gateway["engine"], org: string, filter: JobF
 
 async function getJob(gateway: Gateway, request: GatewayRequest): Promise<GatewayResponse> {
   const { engine } = gateway;
-  const job = await loadJob(gateway, request);
+  const found = await loadJob(gateway, request);
+  const job = found.value;
   const [input, result] = await Promise.all([
     readValue(engine, `the input of job \`${job.id}\``, job.input),
     readValue(engine, `the result of job \`${job.id}\``, job.output),
   ]);
   const { paths } = engine.settings.current.redaction;
   const hidden: string[] = [];
-  const detail = jobDetail(job, redact(input.value, { paths, at: "input", hidden }), result.value, [input, result]);
+  const detail = jobDetail(found, redact(input.value, { paths, at: "input", hidden }), result.value, [input, result]);
   if (job.state !== "APPROVAL_REQUIRED") return ok(detail);
   redact(revealedFields(job), { hidden });
   return ok({ ...detail, hidden });
@@ -188,7 +189,7 @@ async function cancelJob(
 }
 
 async function remediateJob(gateway: Gateway, request: GatewayRequest): Promise<GatewayResponse> {
-  const job = await loadJob(gateway, request);
+  const { value: job } = await loadJob(gateway, request);
   const options = (request.body ?? {}) as { readonly remediation_id?: string; readonly job_id?: string };
   if (job.state !== "DENIED") {
     throw new Problem("not_denied", `job \`${job.id}\` is ${job.state}; only denied jobs can be remediated`);

@@ -1,9 +1,10 @@
 /** Locks that are held or waited for, of all tenants. */
 import { Type } from "typebox";
+import type { Engine } from "../../engine/engine.ts";
 import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route } from "../route.ts";
 import { PAGE_LIMITS, queryText, readLimit } from "../views/page.ts";
 
-const LOCK = Type.Object(
+export const LOCK = Type.Object(
   {
     key: Type.String(),
     holder: Type.Union([Type.String(), Type.Null()], { description: "The process and purpose of the holder." }),
@@ -33,6 +34,10 @@ export const LOCK_ROUTES: readonly Route[] = [
 
 async function listLocks({ engine }: Gateway, { query }: GatewayRequest): Promise<GatewayResponse> {
   const limit = readLimit(queryText(query, "limit"));
+  return ok({ items: await locksByContention(engine, limit), next_cursor: null });
+}
+
+export async function locksByContention(engine: Engine, limit: number): Promise<readonly object[]> {
   // The store lists by waiters. Without queues all counts are equal, so contended locks can be anywhere in the list.
   const locks = await engine.world.locks.list(PAGE_LIMITS.max);
   const nowMs = engine.world.clock.now();
@@ -45,5 +50,5 @@ async function listLocks({ engine }: Gateway, { query }: GatewayRequest): Promis
     busy_last_minute: engine.lockStats.busyLastMinute(key, nowMs),
   }));
   items.sort((a, b) => b.waiters - a.waiters || b.busy_last_minute - a.busy_last_minute);
-  return ok({ items: items.slice(0, limit), next_cursor: null });
+  return items.slice(0, limit);
 }

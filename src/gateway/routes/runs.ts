@@ -7,6 +7,7 @@ import { suggestion } from "../../core/model/suggestion.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { explainRun } from "../../engine/observe/index.ts";
 import { children, loadTenantRun, planOf, removeRun, timeline } from "../../engine/runs/index.ts";
+import type { Versioned } from "../../ports/store.ts";
 import { Problem } from "../problem.ts";
 import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route } from "../route.ts";
 import {
@@ -116,26 +117,35 @@ export function runNotFound(id: string, org: string): Problem {
   );
 }
 
-export async function runOf({ engine }: Gateway, { org, params }: GatewayRequest, id = params.id ?? ""): Promise<Run> {
+export async function runOf(gateway: Gateway, request: GatewayRequest, id = request.params.id ?? ""): Promise<Run> {
+  return (await versionedRunOf(gateway, request, id)).value;
+}
+
+async function versionedRunOf(
+  { engine }: Gateway,
+  { org, params }: GatewayRequest,
+  id = params.id ?? "",
+): Promise<Versioned<Run>> {
   const found = await loadTenantRun(engine, org, id);
   if (found === null) throw runNotFound(id, org);
-  return found.value;
+  return found;
 }
 
 async function listRunsOf(gateway: Gateway, request: GatewayRequest): Promise<GatewayResponse> {
   const { org, id } = await loadHead(gateway, request);
   const { store } = gateway.engine.world;
-  return listPage(store, RUNS, runsOfWorkflow(org, id), request.query, ({ value }) => runView(value));
+  return listPage(store, RUNS, runsOfWorkflow(org, id), request.query, runView);
 }
 
 async function listRuns({ engine }: Gateway, { org, query }: GatewayRequest): Promise<GatewayResponse> {
   const state = readState(queryText(query, "state"));
-  return listPage(engine.world.store, RUNS, runsOf(org, state), query, ({ value }) => runView(value));
+  return listPage(engine.world.store, RUNS, runsOf(org, state), query, runView);
 }
 
 async function getRun(gateway: Gateway, request: GatewayRequest): Promise<GatewayResponse> {
   const { engine } = gateway;
-  const run = await runOf(gateway, request);
+  const found = await versionedRunOf(gateway, request);
+  const run = found.value;
   const [input, output, outputs, jobs, plan] = await Promise.all([
     readValue(engine, `the input of run \`${run.id}\``, run.input),
     readValue(engine, `the output of run \`${run.id}\``, run.output),
@@ -147,7 +157,7 @@ async function getRun(gateway: Gateway, request: GatewayRequest): Promise<Gatewa
   const steps = [...(plan?.steps.values() ?? [])];
   const definitions = new Map(steps.map(({ id, act, dependsOn }) => [id, { type: act.type, dependsOn }]));
   return ok(
-    runDetail(run, {
+    runDetail(found, {
       input: redact(input.value, { paths, at: "input" }),
       output: output.value,
       outputs,

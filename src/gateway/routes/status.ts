@@ -42,6 +42,10 @@ export const STATUS_ROUTES: readonly Route[] = [
 ];
 
 async function getStatus(gateway: Gateway, request: GatewayRequest): Promise<GatewayResponse> {
+  return ok(await statusOf(gateway, request));
+}
+
+export async function statusOf(gateway: Gateway, request: GatewayRequest): Promise<object> {
   const { engine, info: about, metrics, startedMs } = gateway;
   const { clock, name } = engine.world;
   const tenant = visibleTenant(request);
@@ -56,7 +60,7 @@ async function getStatus(gateway: Gateway, request: GatewayRequest): Promise<Gat
     isOperator ? engine.world.store.total(FAIL_OPEN_TOTAL) : null,
     gateway.auth.anyKeyExists(),
   ]);
-  return ok({
+  return {
     name,
     ...(isOperator ? operatorInfo(about) : publicInfo(about)),
     policy: inForceView(engine.kernel),
@@ -73,7 +77,7 @@ async function getStatus(gateway: Gateway, request: GatewayRequest): Promise<Gat
     ...load?.fields,
     ...(isOperator ? figures : Object.fromEntries(Object.keys(figures).map((figure) => [figure, null]))),
     input_fail_open_total: bypasses,
-  });
+  };
 }
 
 function operatorInfo({ currentWarnings = () => [], ...about }: ServerInfo): ServerInfo {

@@ -1,7 +1,8 @@
 /**
  * Live events of the caller's jobs and runs: of all tenants for a key of `*` that names no tenant.
  *
- * 1. Best effort, without `Last-Event-ID`: a client that reconnects reads the lists first.
+ * 1. The first event is `ready`. With `Last-Event-ID` the events since then follow, or the first event is `reset`: the id is
+ *    too old or of another process, and the client reads the lists again. `reset` also follows a loss on the bus.
  * 2. A slow reader is disconnected once its buffer exceeds a limit.
  * 3. The stream ends when the key of its reader expires or is revoked (`request-pipeline.ts`).
  * 4. Heartbeats keep idle connections and the proxies between open.
@@ -13,8 +14,7 @@ import { bareTopic } from "../../core/model/canonical.ts";
 import { JOB_STATES } from "../../core/model/job.ts";
 import { clientJobId } from "../../core/model/job-id.ts";
 import { RUN_STATES } from "../../core/model/run.ts";
-import type { Engine } from "../../engine/engine.ts";
-import type { JobUpdate, RolloutUpdate, RunUpdate } from "../../engine/observe/index.ts";
+import type { JobUpdate, RecordedEvent, RolloutUpdate, RunUpdate, StreamUpdate } from "../../engine/observe/index.ts";
 import { visibleTenant } from "../auth/access.ts";
 import { Problem } from "../problem.ts";
 import type { EventSink, Gateway, GatewayRequest, GatewayResponse, Route } from "../route.ts";
@@ -26,9 +26,9 @@ export const STREAM_ROUTES: readonly Route[] = [
     method: "GET",
     path: "/api/v1/stream",
     summary:
-      "Stream live events (server-sent events or WebSocket): `event: job`, `data: {job_id, tenant_id, topic, state, at}`; " +
-      "`event: run`, `data: {run_id, tenant_id, workflow_id, state, at}`; for a key of all tenants without a filter also " +
-      "`event: rollout`, `data: {rollout_id, class, state, at}`",
+      "Stream live events (server-sent events or WebSocket): `event: job`, `data: {job_id, tenant_id, topic, state, at, record_version}`; " +
+      "`event: run`, `data: {run_id, tenant_id, workflow_id, state, at, record_version}`; for a key of all tenants without a " +
+      "filter also `event: rollout`; `event: ready` first, and `event: reset` if events are missing",
     access: "read",
     longLived: true,
     isStream: true,
@@ -40,6 +40,9 @@ export const STREAM_ROUTES: readonly Route[] = [
           description: "Only jobs and runs in this state.",
         }),
       ),
+      last_event_id: Type.Optional(
+        Type.String({ maxLength: 100, description: "As the header `Last-Event-ID`: resume after this event." }),
+      ),
     }),
     response: STREAM_EVENT,
     produces: "text/event-stream",
@@ -47,8 +50,9 @@ export const STREAM_ROUTES: readonly Route[] = [
   },
 ];
 
-async function openStream({ engine }: Gateway, request: GatewayRequest): Promise<GatewayResponse> {
-  const { query, signal } = request;
+async function openStream(gateway: Gateway, request: GatewayRequest): Promise<GatewayResponse> {
+  const { query, signal, headers } = request;
+  const lastId = headers["last-event-id"]?.toString() ?? queryText(query, "last_event_id");
   const tenant = visibleTenant(request);
   const [named, run, state] = [queryText(query, "topic"), queryText(query, "run"), queryText(query, "state")];
   const topic = named === undefined ? undefined : bareTopic(named);
@@ -67,7 +71,7 @@ async function openStream({ engine }: Gateway, request: GatewayRequest): Promise
     body: null,
     contentType: "text/event-stream; charset=utf-8",
     headers: { "x-accel-buffering": "no" },
-    stream: (sink) => sendEvents(engine, sink, signal, filter),
+    stream: (sink) => sendEvents(gateway, sink, signal, { filter, lastId }),
   };
 }
 
@@ -78,13 +82,17 @@ interface Filter {
   readonly hasRollouts: boolean;
 }
 
-function sendEvents(engine: Engine, sink: EventSink, signal: AbortSignal, filter: Filter): void {
+interface Subscription {
+  readonly filter: Filter;
+  readonly lastId: string | undefined;
+}
+
+function sendEvents({ engine, replay }: Gateway, sink: EventSink, signal: AbortSignal, asked: Subscription): void {
   const { clock, random } = engine.world;
+  const { filter, lastId } = asked;
   let stopHeartbeat = () => {};
   const end = (reason: string) => {
-    stopJobs();
-    stopRuns();
-    stopRollouts();
+    reading.stop();
     stopHeartbeat();
     stopLifetime();
     signal.removeEventListener("abort", onAbort);
@@ -100,41 +108,72 @@ function sendEvents(engine: Engine, sink: EventSink, signal: AbortSignal, filter
   const scheduleHeartbeat = () => {
     stopHeartbeat = clock.after(HEARTBEAT_MS, () => {
       scheduleHeartbeat();
-      write(() => sink.heartbeat());
+      write(() => sink.heartbeat(replay.position));
     });
   };
-  const stopJobs = engine.events.subscribe((update) => {
-    if (filter.job(update)) write(() => sink.event("job", jobData(update)));
-  });
-  const stopRuns = engine.events.subscribeRuns((update) => {
-    if (filter.run(update)) write(() => sink.event("run", runData(update)));
-  });
-  const stopRollouts = engine.events.subscribeRollouts((update) => {
-    if (filter.hasRollouts) write(() => sink.event("rollout", rolloutData(update)));
-  });
+  const send = (recorded: RecordedEvent) => {
+    if (isVisible(filter, recorded.event)) {
+      write(() => sink.event(recorded.event.kind, dataOf(recorded.event), recorded.id));
+    }
+  };
+  const reset = (reason: "unknown_id" | "events_lost") =>
+    write(() => sink.event("reset", JSON.stringify({ reason }), replay.position));
+  const reading = replay.read({ onEvent: send, onLoss: () => reset("events_lost") }, lastId);
+  const { missed } = reading;
   signal.addEventListener("abort", onAbort, { once: true });
   // Jittered, so that clients that connected together do not reconnect together.
   const stopLifetime = clock.after(STREAM_MS_MAX * (1 - random.next() / 10), () => end(RECONNECT));
   scheduleHeartbeat();
+  const visible = missed?.filter(({ event }) => isVisible(filter, event)) ?? null;
+  if (lastId !== undefined && (visible === null || visible.length > REPLAYED_MAX)) {
+    reset("unknown_id");
+    return;
+  }
+  sink.event("ready", JSON.stringify({ resumed: visible !== null }), lastId ?? replay.position);
+  for (const recorded of visible ?? []) send(recorded);
 }
 
-function jobData({ jobId, org, topic, state, atMs }: JobUpdate): string {
+function isVisible(filter: Filter, { kind, update }: StreamUpdate): boolean {
+  switch (kind) {
+    case "job":
+      return filter.job(update);
+    case "run":
+      return filter.run(update);
+    case "rollout":
+      return filter.hasRollouts;
+  }
+}
+
+function dataOf({ kind, update }: StreamUpdate): string {
+  switch (kind) {
+    case "job":
+      return jobData(update);
+    case "run":
+      return runData(update);
+    case "rollout":
+      return rolloutData(update);
+  }
+}
+
+function jobData({ jobId, org, topic, state, atMs, version }: JobUpdate): string {
   return JSON.stringify({
     job_id: clientJobId(org, jobId),
     tenant_id: org,
     topic,
     state,
     at: new Date(atMs).toISOString(),
+    record_version: version,
   });
 }
 
-function runData({ runId, org, workflowId, state, atMs }: RunUpdate): string {
+function runData({ runId, org, workflowId, state, atMs, version }: RunUpdate): string {
   const at = new Date(atMs).toISOString();
-  return JSON.stringify({ run_id: runId, tenant_id: org, workflow_id: workflowId, state, at });
+  return JSON.stringify({ run_id: runId, tenant_id: org, workflow_id: workflowId, state, at, record_version: version });
 }
 
-function rolloutData({ rolloutId, subject, state, atMs }: RolloutUpdate): string {
-  return JSON.stringify({ rollout_id: rolloutId, class: subject, state, at: new Date(atMs).toISOString() });
+function rolloutData({ rolloutId, subject, state, atMs, version }: RolloutUpdate): string {
+  const at = new Date(atMs).toISOString();
+  return JSON.stringify({ rollout_id: rolloutId, class: subject, state, at, record_version: version });
 }
 
 /** Reasons are also sent in WebSocket close frames, which hold at most 123 bytes. */
@@ -145,4 +184,6 @@ const TOO_SLOW = "dropped: the client reads too slowly; read faster or narrow th
 const HEARTBEAT_MS = 15_000;
 const STREAM_MS_MAX = 3_600_000;
 const BUFFERED_BYTES_MAX = 256 * 1024;
+/** A reader that has missed more reloads what it shows: that is less data. */
+const REPLAYED_MAX = 500;
 const END_MS_MAX = 1_000;

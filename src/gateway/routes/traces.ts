@@ -3,6 +3,7 @@ import { JOBS, type Job, jobsOfTrace } from "../../core/model/job.ts";
 import type { Run } from "../../core/model/run.ts";
 import { loadTenantJob } from "../../engine/dispatch/index.ts";
 import { loadTenantRun } from "../../engine/runs/index.ts";
+import type { Versioned } from "../../ports/store.ts";
 import { Problem } from "../problem.ts";
 import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route } from "../route.ts";
 import { JOB } from "../views/job-schemas.ts";
@@ -40,9 +41,9 @@ async function getTrace({ engine }: Gateway, { org, params, query }: GatewayRequ
     store.list(JOBS, { index, limit: readLimit(queryText(query, "limit")), cursor }),
     loadTenantRun(engine, org, id),
   ]);
-  const run = found?.value.traceId === id ? found.value : null;
-  const first = cursor === undefined ? await unindexedJobs({ engine, org, id, run }) : [];
-  const items = [...first, ...page.items.map(({ value }) => value)];
+  const run = found?.value.traceId === id ? found : null;
+  const first = cursor === undefined ? await unindexedJobs({ engine, org, id, run: run?.value ?? null }) : [];
+  const items = [...first, ...page.items];
   if (run === null && items.length === 0 && cursor === undefined) {
     throw new Problem(
       "trace_not_found",
@@ -65,8 +66,8 @@ interface TraceQuery {
 }
 
 /** Jobs that are not in the trace index: the job whose id is the trace id, and the jobs of the run's steps. */
-async function unindexedJobs({ engine, org, id, run }: TraceQuery): Promise<readonly Job[]> {
+async function unindexedJobs({ engine, org, id, run }: TraceQuery): Promise<readonly Versioned<Job>[]> {
   const ids = [id, ...Object.values(run?.steps ?? {}).flatMap(({ jobId }) => jobId ?? [])];
   const found = await Promise.all(ids.map((jobId) => loadTenantJob(engine, { org, jobId })));
-  return found.flatMap((job) => (job?.value.traceId === id ? [job.value] : []));
+  return found.flatMap((job) => (job?.value.traceId === id ? [job] : []));
 }

@@ -2,7 +2,7 @@
 import { Type } from "typebox";
 import { JOB_STATES } from "../../core/model/job.ts";
 import { NO_APPROVER } from "../auth/approvers.ts";
-import { ERROR_INFO, instant, JOB_CONSTRAINTS, json, orNull } from "./schemas.ts";
+import { ERROR_INFO, instant, JOB_CONSTRAINTS, json, orNull, RECORD_VERSION } from "./schemas.ts";
 import { BUDGET, COMPENSATION, CONTEXT_HINTS, ENV, LABELS, text } from "./submission-schemas.ts";
 
 const STATE = Type.Enum([...JOB_STATES], { title: "JobState" });
@@ -150,6 +150,7 @@ const RESULT_DETAILS = {
 };
 
 const JOB_FIELDS = {
+  record_version: RECORD_VERSION,
   ...SUBMISSION,
   state: STATE,
   attempt: Type.Integer({ description: "Number of dispatches so far." }),

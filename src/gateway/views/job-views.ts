@@ -6,6 +6,7 @@ import type { DeadLetter } from "../../core/model/dead-letter.ts";
 import type { Bypass, HistoryLine, Job, JobEvent, Progress, Wait } from "../../core/model/job.ts";
 import { clientJobId } from "../../core/model/job-id.ts";
 import { redact, redactText } from "../../core/model/redact.ts";
+import type { Versioned } from "../../ports/store.ts";
 import { fromBase64 } from "../../protocol/base64.ts";
 import { decodePacket } from "../../protocol/codec.ts";
 import { detailsToJson } from "../../protocol/request-json.ts";
@@ -14,7 +15,7 @@ import { type Problematic, problemsView } from "./payloads.ts";
 type View = Readonly<Record<string, unknown>>;
 
 /** The list view of a job, without payloads. */
-export function jobView(job: Job): View {
+export function jobView({ value: job, version }: Versioned<Job>): View {
   return {
     job_id: clientJobId(job.org, job.id),
     id: clientJobId(job.org, job.id),
@@ -34,6 +35,7 @@ export function jobView(job: Job): View {
     worker_id: job.workerId,
     created_at: iso(job.createdMs),
     updated_at: iso(job.updatedMs),
+    record_version: version,
     deadline_at: iso(job.deadlineMs),
     error: redact(job.error),
   };
@@ -63,10 +65,16 @@ function callerView({ org, submittedBy }: Job, { name, role, tenant, person }: C
   };
 }
 
-export function jobDetail(job: Job, input: unknown, result: unknown, problems: readonly Problematic[] = []): View {
+export function jobDetail(
+  found: Versioned<Job>,
+  input: unknown,
+  result: unknown,
+  problems: readonly Problematic[] = [],
+): View {
+  const job = found.value;
   const history = job.history.map(historyView);
   const details = { ...requestDetailsView(job), ...resultDetailsView(job) };
-  return { ...jobView(job), ...keyView(job), input, result, ...problemsView(problems), history, ...details };
+  return { ...jobView(found), ...keyView(job), input, result, ...problemsView(problems), history, ...details };
 }
 
 /** The idempotency key of the submission, if it had one. */

@@ -3,7 +3,7 @@ import { Type } from "typebox";
 import { LABELS_MAX, TEXT_LENGTH_MAX } from "../../core/jobs/submission.ts";
 import { RUN_STATES } from "../../core/model/run.ts";
 import { APPROVAL, PAYLOAD_PROBLEMS } from "./job-schemas.ts";
-import { ERROR_INFO, instant, json, orNull } from "./schemas.ts";
+import { ERROR_INFO, instant, json, orNull, RECORD_VERSION } from "./schemas.ts";
 
 const text = (description: string) => Type.String({ minLength: 1, maxLength: TEXT_LENGTH_MAX, description });
 const STATE = Type.Enum([...RUN_STATES], { title: "RunState" });
@@ -207,6 +207,7 @@ const STEP = Type.Object(
 );
 
 const RUN_FIELDS = {
+  record_version: RECORD_VERSION,
   run_id: Type.String(),
   workflow_id: Type.String(),
   version: Type.Integer(),

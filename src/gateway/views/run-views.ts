@@ -5,6 +5,7 @@ import { redact, redactText } from "../../core/model/redact.ts";
 import type { Fan, Run, RunLock, StepRun, TimelineLine } from "../../core/model/run.ts";
 import type { WorkflowHead, WorkflowVersion } from "../../core/model/workflow.ts";
 import type { DryStep, RunWait } from "../../engine/observe/index.ts";
+import type { Versioned } from "../../ports/store.ts";
 import { approvalView, iso } from "./job-views.ts";
 import { type PayloadView, type Problematic, problemsView, type ReadValue } from "./payloads.ts";
 
@@ -42,8 +43,8 @@ export function schemasView({ id, version, document }: WorkflowVersion): View {
 }
 
 /** The list view of a run, without payloads and steps. */
-export function runView(run: Run): View {
-  return { ...runFields(run), step_counts: countsOf(Object.values(run.steps)) };
+export function runView(found: Versioned<Run>): View {
+  return { ...runFields(found), step_counts: countsOf(Object.values(found.value.steps)) };
 }
 
 /** Data of a run from outside its record. */
@@ -64,7 +65,11 @@ export interface StepDefinition {
   readonly dependsOn: readonly string[];
 }
 
-export function runDetail(run: Run, { input, output, outputs, jobs, problems, definitions }: RunParts): View {
+export function runDetail(
+  found: Versioned<Run>,
+  { input, output, outputs, jobs, problems, definitions }: RunParts,
+): View {
+  const run = found.value;
   const ids = new Set([...definitions.keys(), ...Object.keys(run.steps)]);
   const steps = [...ids].map((id) => {
     const step = run.steps[id] ?? { state: "PENDING" };
@@ -75,7 +80,7 @@ export function runDetail(run: Run, { input, output, outputs, jobs, problems, de
   });
   const lock = run.lock === null ? null : lockView(run.lock);
   const lost = problemsView([...problems, ...outputs.values()]);
-  return { ...runFields(run), input, output, ...lost, steps: Object.fromEntries(steps), lock };
+  return { ...runFields(found), input, output, ...lost, steps: Object.fromEntries(steps), lock };
 }
 
 export function timelineView({ seq, atMs, event, stepId, index, jobId, who, why, cause }: TimelineLine): View {
@@ -134,7 +139,7 @@ export function dryStepView(step: DryStep, paths: readonly string[]): View {
   };
 }
 
-function runFields(run: Run): View {
+function runFields({ value: run, version }: Versioned<Run>): View {
   const { parent, rerunOf, schedule, endsAs } = run;
   return {
     run_id: run.id,
@@ -144,6 +149,7 @@ function runFields(run: Run): View {
     tenant_id: run.org,
     created_at: iso(run.createdMs),
     updated_at: iso(run.updatedMs),
+    record_version: version,
     deadline: iso(run.deadlineMs),
     labels: redact(run.labels),
     error: redact(run.error),

@@ -9,6 +9,10 @@ export const orNull = (schema: TSchema) => Type.Union([schema, Type.Null()]);
 export const instant = (description: string) => Type.String({ format: "date-time", description });
 export const TEXT_OR_NULL = orNull(Type.String());
 
+export const RECORD_VERSION = Type.Integer({
+  description: "Grows with each write. An event of `GET /api/v1/stream` with a higher one is newer.",
+});
+
 /** `input`, `result` and other payloads. */
 export const json = (description: string) => Type.Unknown({ description: `Any JSON value. ${description}`.trim() });
 

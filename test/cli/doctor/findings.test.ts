@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { diagnose, type Facts, type StatusFacts } from "../../../src/cli/doctor/findings.ts";
+import { diagnose, type Facts, type StatusFacts } from "../../../src/gateway/findings/findings.ts";
 
 const FINE: StatusFacts = {
   version: "1.0.0",

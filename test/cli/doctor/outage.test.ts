@@ -4,7 +4,7 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import type { Finding } from "../../../src/cli/doctor/finding.ts";
+import type { Finding } from "../../../src/gateway/findings/finding.ts";
 import { type FakeGateway, startFake } from "../fake.ts";
 import { cordum } from "../run.ts";
 

@@ -35,7 +35,7 @@ export async function startRunFake(
     if (path.startsWith("/stream")) {
       streams.push(path);
       readers.add(response.writeHead(200, { "content-type": "text/event-stream" }));
-      response.write(": connected\n\n");
+      response.write(': connected\n\nid: 1\nevent: ready\ndata: {"resumed":false}\n\n');
       return;
     }
     const one = { method: request.method ?? "", path, body: sent === "" ? null : JSON.parse(sent) };

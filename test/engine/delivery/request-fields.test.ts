@@ -46,7 +46,7 @@ test("a request's optional fields reach the worker, and a result's optional fiel
   } as const;
   await harness.run(bus.publish({ id: "m2", subject: RESULT, packet: packetOf(result) }));
   await harness.pass(100);
-  expect(jobDetail(await harness.job("j"), 1, null)).toMatchObject({
+  expect(jobDetail(await found(harness), 1, null)).toMatchObject({
     state: "SUCCEEDED",
     actor_id: "ann",
     principal_id: "bob",
@@ -77,7 +77,7 @@ test("the optional fields of a progress report are shown on the job, and later r
   const report = async (fields: Partial<JobProgress>) => {
     bus.broadcast(PROGRESS, packetOf({ kind: "job_progress", jobId: "j", ...fields }));
     await harness.pass(2_000);
-    return jobDetail(await harness.job("j"), 1, null).progress;
+    return jobDetail(await found(harness), 1, null).progress;
   };
   const internal = "redis://cordum:payload:default/job/j/0";
   const fields = { stepId: "s1", status: "running", resultPtr: "redis://res:j/part" } as const;
@@ -142,3 +142,5 @@ test("a worker of the SDK gets the optional fields, and a job without any has no
   expect(seen).toEqual([DETAILS, {}]);
   expect(await harness.job("b")).not.toHaveProperty("details");
 });
+
+const found = async (harness: Harness) => ({ id: "j", version: 1, value: await harness.job("j") });

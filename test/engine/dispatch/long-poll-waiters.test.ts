@@ -132,7 +132,7 @@ describe("long-poll waiters", () => {
       return waiter.wait(50_000).then(() => woken.push(name));
     };
     const waits = [wait("first", first), wait("second", second)];
-    emit({ org: "default", jobId: "j", topic: "t", state: "SCHEDULED", atMs: 0 });
+    emit({ org: "default", jobId: "j", topic: "t", state: "SCHEDULED", atMs: 0, version: 1 });
     await waits[0];
     expect(woken).toEqual(["first"]);
     first.beginPoll();

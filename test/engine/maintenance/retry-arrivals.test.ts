@@ -14,8 +14,8 @@ import { Harness, idOf } from "../harness.ts";
 class Recorded extends RetryArrivals {
   readonly all: [string, number][] = [];
 
-  override record(...arrival: Parameters<RetryArrivals["record"]>): void {
-    this.all.push(arrival);
+  override record(...[retryClass, atMs]: Parameters<RetryArrivals["record"]>): void {
+    this.all.push([retryClass, atMs]);
   }
 }
 

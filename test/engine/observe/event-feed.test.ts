@@ -19,7 +19,14 @@ test("subscribers receive every job update, in the same process and in others", 
   expect(states(here, jobId).length).toBeGreaterThan(0); // Without any time passing since the commit.
   await harness.pass(1_000);
   expect(new Set(states(there, jobId))).toEqual(new Set(states(here, jobId)));
-  expect(there[0]).toEqual({ org: "acme", jobId, topic: "demo.echo", state: "DISPATCHED", atMs: expect.any(Number) });
+  expect(there[0]).toEqual({
+    org: "acme",
+    jobId,
+    topic: "demo.echo",
+    state: "DISPATCHED",
+    atMs: expect.any(Number),
+    version: 1,
+  });
 });
 
 test("broadcasts the updates of one tick as one packet, and a process receives its own once", async () => {
@@ -72,7 +79,7 @@ test("also broadcasts run updates, whatever the number of job updates", async ()
   const jobs = Array.from({ length: 600 }, () => ({ table: "job", value: job }));
   engine.events.record([...jobs, { table: "run", value: run }, { table: "run", value: null }] as never);
   await harness.pass(100);
-  const expected = { org: "acme", runId: "r1", workflowId: "order", state: "RUNNING", atMs: 2 };
+  const expected = { org: "acme", runId: "r1", workflowId: "order", state: "RUNNING", atMs: 2, version: 1 };
   expect(here).toEqual([expected]);
   expect(there).toEqual([expected]);
   expect(packets).toHaveLength(1);
@@ -92,9 +99,10 @@ test("a packet without run updates keeps the format that older processes read", 
   await harness.run(harness.engine("watcher").world.bus.subscribe(EVENTS, (packet) => packets.push(packet)));
   await harness.pass(100);
   const job = { id: "j", org: "o", topic: "t", state: "PENDING", updatedMs: 1 };
-  engine.events.record([{ table: "job", value: job }] as never);
+  engine.events.record([{ table: "job", value: job, expect: 7 }] as never);
   await harness.pass(100);
-  const details = { jobs: '[["o","j","t","PENDING",1]]', left_out: "0" };
+  // Older processes read the first five fields of a row.
+  const details = { jobs: '[["o","j","t","PENDING",1,8]]', left_out: "0" };
   expect(packets.map(({ body }) => (body.kind === "alert" ? body.details : null))).toEqual([details]);
 });
 

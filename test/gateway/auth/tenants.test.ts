@@ -40,7 +40,7 @@ const OPERATIONS = Object.entries(document.paths)
   .filter(({ operation }) => operation["x-access"] !== "open")
   .map((one) => [`${one.method} ${one.path}`, one] as const);
 
-const OPEN = ["/", "/health", "/healthz", "/readyz", "/api/v1/openapi.json", "/api/v1/session"];
+const OPEN = ["/health", "/healthz", "/readyz", "/api/v1/openapi.json", "/api/v1/session"];
 
 let gateway: TestGateway;
 let acme: TenantRecords;

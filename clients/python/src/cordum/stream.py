@@ -19,7 +19,7 @@ LINE_BYTES_MAX = 1024 * 1024
 
 
 class Event(NamedTuple):
-    """`kind` is `job`, `run`, `rollout`, or `connected` after every connection, the first included.
+    """`kind` is `job`, `run`, `rollout`, or `connected` after every connection, the first included, and after a loss.
 
     Events between two connections are lost: read the lists after `connected`.
     """
@@ -112,7 +112,9 @@ def events_of(lines: http.client.HTTPResponse) -> Iterator[Event]:
             raise ValueError(f"a line of the event stream exceeds {LINE_BYTES_MAX} bytes")
         text = line.decode("utf-8").rstrip("\r\n")
         if text == "":
-            if data:
+            if kind == "reset" and "events_lost" in "".join(data):
+                yield Event("connected", {})
+            elif data and kind not in ("ready", "reset"):
                 value = json.loads("\n".join(data))
                 yield Event(kind or "message", value if isinstance(value, dict) else {"value": value})
             kind, data = "", []

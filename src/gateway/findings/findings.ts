@@ -23,7 +23,7 @@ export interface StatusFacts {
   readonly dead_letters?: number;
   readonly dead_letters_by_tenant?: Readonly<Record<string, number>>;
   readonly backlog_total?: number;
-  readonly kill?: readonly { readonly scope: string; readonly engaged_by: string }[];
+  readonly kill?: readonly { readonly scope: string; readonly engaged_by: string; readonly engaged_at?: string }[];
   readonly workers?: { readonly total: number; readonly leaving: number };
   readonly disk?: DiskFacts & { readonly low: boolean };
   readonly open_jobs?: { readonly total: number; readonly by_tenant: Readonly<Record<string, number>> };
@@ -187,7 +187,7 @@ function safety({ status, unreviewed }: Facts): readonly Finding[] {
     const whose = scope === "*" ? "all tenants" : `tenant ${scope}`;
     const what = `a fail-open lease dispatches jobs of ${whose} unchecked while the kernel is unavailable, until ${ends_at}`;
     found.push(
-      danger("fail_open", what, "close the lease once the kernel is available", `cordum failopen close ${id}`),
+      danger("fail_open", what, "close the lease once the kernel is available", `cordum failopen close ${id}`, { id }),
     );
   }
   const { breaker, breaker_reason, unreachable } = status.safety ?? {};
@@ -210,7 +210,9 @@ function safety({ status, unreviewed }: Facts): readonly Finding[] {
   } else if (unreviewed.count > 0) {
     const jobs = `${unreviewed.count}${unreviewed.isMore ? " or more" : ""}`;
     const what = `jobs of your tenant dispatched without a safety check and not reviewed: ${jobs}`;
-    found.push(danger("unreviewed_bypasses", what, "review each job", "cordum failopen bypassed"));
+    found.push(
+      danger("unreviewed_bypasses", what, "review each job", "cordum failopen bypassed", { count: unreviewed.count }),
+    );
   }
   return found;
 }
@@ -233,11 +235,14 @@ const KERNEL_FIXES = [
 
 function work({ status }: Facts): readonly Finding[] {
   const found: Finding[] = [];
-  for (const { scope, engaged_by } of status.kill ?? []) {
+  for (const { scope, engaged_by, engaged_at } of status.kill ?? []) {
     const whose = scope === "*" ? "all tenants" : `tenant ${scope}`;
     const what = `a kill switch stops the dispatch of ${whose}, engaged by ${engaged_by}`;
     found.push(
-      danger("killed", what, "release the kill switch once it is safe", `cordum kill release --scope '${scope}'`),
+      danger("killed", what, "release the kill switch once it is safe", `cordum kill release --scope '${scope}'`, {
+        id: scope,
+        ...(engaged_at && { since: engaged_at }),
+      }),
     );
   }
   const { dead_letters = 0, backlog_total = 0, workers } = status;
@@ -245,11 +250,19 @@ function work({ status }: Facts): readonly Finding[] {
     const tenants = Object.entries(status.dead_letters_by_tenant ?? {}).map(([name, count]) => `${name} ${count}`);
     const whose = tenants.length === 0 ? "" : ` (by tenant: ${tenants.slice(0, TENANTS_SHOWN_MAX).join(", ")})`;
     const what = `unresolved dead letters: ${dead_letters}${whose}`;
-    found.push(danger("dead_letters", what, "retry or drop them before their retention ends", "cordum dlq list"));
+    found.push(
+      danger("dead_letters", what, "retry or drop them before their retention ends", "cordum dlq list", {
+        count: dead_letters,
+      }),
+    );
   }
   if (workers !== undefined && backlog_total > 0 && workers.total - workers.leaving === 0) {
     const what = `${backlog_total} jobs are queued, and no worker is connected`;
-    found.push(danger("no_workers", what, "start a worker for their topics", "cordum worker list"));
+    found.push(
+      danger("no_workers", what, "start a worker for their topics", "cordum worker list", {
+        count: backlog_total,
+      }),
+    );
   }
   return found;
 }
