@@ -57,13 +57,7 @@ function draw(box: HTMLElement, props: ChartProps): uPlot {
       cursor: { y: false, drag: { x: false, y: false } },
       scales: { x: { time: props.isTime === true }, y: { range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1] } },
       axes: [
-        {
-          ...axis,
-          grid: { show: false },
-          ...(props.formatX && props.isTime !== true
-            ? { values: (_, splits) => splits.map((x) => props.formatX?.(x) ?? "") }
-            : {}),
-        },
+        { ...axis, grid: { show: false }, ...xValues(props) },
         { ...axis, size: 52, values: (_, splits) => splits.map((value) => format(value)) },
       ],
       series: [{}, ...props.series.map((series) => seriesOf(series, color))],
@@ -71,6 +65,11 @@ function draw(box: HTMLElement, props: ChartProps): uPlot {
     dataOf(props),
     box,
   );
+}
+
+function xValues({ formatX, isTime }: ChartProps): Pick<uPlot.Axis, "values"> {
+  if (formatX === undefined) return {};
+  return { values: (_, splits) => splits.map((x) => formatX(isTime === true ? x * 1_000 : x)) };
 }
 
 function seriesOf({ label, tone, isBars, isDashed }: Series, color: (name: string) => string): uPlot.Series {

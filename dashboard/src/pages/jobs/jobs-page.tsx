@@ -90,9 +90,10 @@ const COLUMNS: readonly Column<Job>[] = [
 ];
 
 function applyChange(job: Job, change: Change): Job {
-  if (change.event !== "job" || change.data.job_id !== job.job_id || change.data.at < job.updated_at) return job;
-  const { state, at } = change.data;
-  return { ...job, state, updated_at: at };
+  if (change.event !== "job" || change.data.job_id !== job.job_id || change.data.record_version <= job.record_version)
+    return job;
+  const { state, at, record_version } = change.data;
+  return { ...job, state, updated_at: at, record_version };
 }
 
 /** A job in another state can have left the list, too. */

@@ -63,6 +63,7 @@ const COLUMNS: readonly Column<Run>[] = [
 ];
 
 function applyChange(run: Run, change: Change): Run {
-  if (change.event !== "run" || change.data.at < run.updated_at) return run;
-  return { ...run, state: change.data.state, updated_at: change.data.at };
+  if (change.event !== "run" || change.data.record_version <= run.record_version) return run;
+  const { state, at, record_version } = change.data;
+  return { ...run, state, updated_at: at, record_version };
 }
