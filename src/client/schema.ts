@@ -369,7 +369,7 @@ export interface DeadLetterBulkPage {
   } | null;
   /** With `dry_run`: the oldest that match, at most 5. */
   readonly sample: ReadonlyArray<DeadLetter>;
-  /** Continues the operation, also after a restart. Null at the end. */
+  /** Continues the operation, also after a restart; of a dry run, starts it on exactly what was counted. Null at the end. */
   readonly next_cursor: string | null;
 }
 

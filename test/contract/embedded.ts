@@ -52,8 +52,8 @@ export class EmbeddedBench {
   }
 }
 
-const NO_METRICS: Metrics = { add: () => {}, set: () => {}, observe: () => {} };
-const NO_SAFETY: Safety = {
+export const NO_METRICS: Metrics = { add: () => {}, set: () => {}, observe: () => {} };
+export const NO_SAFETY: Safety = {
   local: null,
   check: async () => ({ kind: "unavailable", reason: "this test has no policy" }),
 };

@@ -22,6 +22,8 @@ export interface DashboardOptions {
   /** Further arguments of `cordum up`; `--demo` and a data directory are given. */
   readonly argv?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
+  /** Writes the data directory before the start. */
+  readonly seed?: (dir: string) => Promise<void>;
 }
 
 export interface OpenOptions {
@@ -55,9 +57,10 @@ export class Dashboard {
     this.#browser = browser;
   }
 
-  static async start({ argv = [], env = {} }: DashboardOptions = {}): Promise<Dashboard> {
+  static async start({ argv = [], env = {}, seed }: DashboardOptions = {}): Promise<Dashboard> {
     await build({ quiet: true });
     const dir = mkdtempSync(join(tmpdir(), "cordum-dashboard-"));
+    await seed?.(join(dir, "data"));
     const args = ["--demo", "--port", "0", "--data", join(dir, "data"), ...argv];
     const up = startUp(args, env, ["dist/main.js"]);
     const [url, browser] = await Promise.all([up.url, launchBrowser()]);

@@ -24,6 +24,30 @@ export const SCENES: readonly Scene[] = [
   },
   { name: "runs", path: "/runs" },
   {
+    name: "dead-letters",
+    path: "/dead-letters",
+    data: async ({ api }) => {
+      for (let n = 0; n < 12; n++) await api.jobs.submit({ topic: "demo.broken", input: { order: `A-${n}` } });
+    },
+  },
+  { name: "dead-letters-list", path: "/dead-letters?view=list&topic=demo.broken" },
+  {
+    name: "dead-letters-bulk",
+    path: "/dead-letters?view=list&topic=demo.broken",
+    prepare: async (page) => {
+      await page.getByRole("button", { name: "Retry …" }).click();
+      await page.getByText("counted at").waitFor();
+    },
+  },
+  {
+    name: "dead-letter",
+    path: "/dead-letters?view=list",
+    prepare: async (page) => {
+      await page.locator(".virtual a.mono").first().click();
+      await page.getByText("History").waitFor();
+    },
+  },
+  {
     name: "approvals",
     path: "/approvals?job=refund-1048",
     data: async ({ api }) => {

@@ -197,6 +197,19 @@ function ConfirmDialog({ confirm, label, tone, isBusy, onClose, onConfirm }: Con
   );
 }
 
+interface RequestMenuProps {
+  readonly label: string;
+  readonly request: Request;
+  readonly cli: readonly [string, ...string[]] | null;
+}
+
+/** The copy menu of a button that is not an `Action`. */
+export function RequestMenu({ label, request, cli }: RequestMenuProps) {
+  const tenant = chosenTenant.value;
+  const command = cli === null ? null : asCli(cli[0], cli.slice(1), tenant);
+  return <CopyMenu label={label} curl={asCurl(request, location.origin, tenant)} cli={command} />;
+}
+
 interface CopyMenuProps {
   readonly label: string;
   readonly curl: string;

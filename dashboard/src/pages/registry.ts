@@ -31,6 +31,7 @@ export const NAV: readonly (readonly [string, readonly NavEntry[]])[] = [
       { path: "/jobs", text: "Jobs", key: "j" },
       { path: "/runs", text: "Runs", key: "r" },
       { path: "/approvals", text: "Approvals", key: "a" },
+      { path: "/dead-letters", text: "Dead letters", key: "d" },
     ],
   ],
 ];
@@ -41,6 +42,8 @@ export const PAGES: readonly PageEntry[] = [
   { path: "/jobs/:id", load: async () => (await import("./jobs/job-page.tsx")).JobPage },
   { path: "/runs", load: async () => (await import("./runs/runs-page.tsx")).RunsPage },
   { path: "/approvals", load: async () => (await import("./approvals/approvals-page.tsx")).ApprovalsPage },
+  { path: "/dead-letters", load: async () => (await import("./dead-letters/dead-letters-page.tsx")).DeadLettersPage },
+  { path: "/dead-letters/:id", load: async () => (await import("./dead-letters/dead-letter-page.tsx")).DeadLetterPage },
   { path: "/runs/:id", load: async () => (await import("./runs/run-page.tsx")).RunPage },
 ];
 

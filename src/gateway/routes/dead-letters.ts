@@ -117,10 +117,11 @@ async function changeMany({ engine }: Gateway, request: GatewayRequest): Promise
   const summary = { action, dry_run: isDryRun, matched, done: 0, rejected: [], stopped: null };
   if (isDryRun) {
     const { items } = await store.list(DEAD_LETTERS, { ...range, index, order: "oldest", limit: SAMPLE_MAX, cursor });
-    return ok({ ...summary, sample: items.map(({ value }) => deadLetterView(value)), next_cursor: null });
+    const start = matched === 0 ? null : writeCursor(cursorName, writeBulkCursor({ range, matched, cursor }));
+    return ok({ ...summary, sample: items.map(({ value }) => deadLetterView(value)), next_cursor: start });
   }
   const operation = { action, org, filter, range, matched, by: request.principal.id };
-  if (known === null && matched > 0) await recordBulk(engine, operation);
+  if (cursor === undefined && matched > 0) await recordBulk(engine, operation);
   const page = await bulkDeadLetters(engine, { ...operation, limit, cursor });
   const view = ({ deadLetter, outcome }: { deadLetter: Versioned<DeadLetter>; outcome: BulkOutcome }) => {
     const { code, message } = problemOf(deadLetter, outcome) ?? deadLetterNotFound(request);

@@ -114,7 +114,7 @@ describe("groups of dead letters", () => {
     await store(withFingerprint(letter("o1", { org: "other" })));
     const query = { action: "drop", topic: "pay", error: "Error" };
     const dry = await bulk("acme", { ...query, dry_run: true });
-    expect(dry).toMatchObject({ matched: 25, done: 0, next_cursor: null });
+    expect(dry).toMatchObject({ matched: 25, done: 0 });
     expect(dry.sample.map(({ id }: { id: string }) => id)).toEqual(ids.slice(0, 5));
     const first = await bulk("acme", { ...query, limit: 15 });
     expect(first).toMatchObject({ matched: 25, done: 15, rejected: [], stopped: null });
@@ -128,6 +128,22 @@ describe("groups of dead letters", () => {
     expect([one.matched, again.matched]).toEqual([25, 25]);
     expect((await get("acme", "/dlq")).items.map(({ id }: { id: string }) => id).sort()).toEqual(["s1", "z1"]);
     expect((await get("other", "/dlq")).items).toHaveLength(1);
+  });
+
+  it("L49: the cursor of a dry run starts the operation on exactly what was counted", async () => {
+    await store(...["a1", "a2", "a3"].map((id) => withFingerprint(letter(id))));
+    const query = { action: "drop", topic: "pay" };
+    const dry = await bulk("acme", { ...query, dry_run: true });
+    await store(withFingerprint(letter("z1", { createdMs: gateway.world.clock.now() + 1_000 })));
+    const page = await bulk("acme", { ...query, limit: 2, cursor: dry.next_cursor });
+    expect(page).toMatchObject({ matched: 3, done: 2 });
+    expect(await bulk("acme", { ...query, cursor: page.next_cursor })).toMatchObject({ done: 1, next_cursor: null });
+    expect((await get("acme", "/dlq")).items).toMatchObject([{ id: "z1" }]);
+    const { items } = await get("acme", "/audit");
+    expect(items.filter(({ what }: { what: string }) => what === "bulk drop")).toMatchObject([
+      { facts: { matched: 3 } },
+    ]);
+    expect(await bulk("acme", { ...query, error: "TypeError", dry_run: true })).toMatchObject({ next_cursor: null });
   });
 
   it("audits the start of a bulk operation once, and no dry run", async () => {
