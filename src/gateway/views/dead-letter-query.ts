@@ -165,7 +165,8 @@ export const BULK_PAGE = Type.Object(
     }),
     sample: Type.Array(DEAD_LETTER, { description: "With `dry_run`: the oldest that match, at most 5." }),
     next_cursor: Type.Union([Type.String(), Type.Null()], {
-      description: "Continues the operation, also after a restart; of a dry run, starts it on exactly what was counted. Null at the end.",
+      description:
+        "Continues the operation, also after a restart; of a dry run, starts it on exactly what was counted. Null at the end.",
     }),
   },
   { title: "DeadLetterBulkPage" },
