@@ -124,7 +124,8 @@ async function fail(
     error: wire.message,
   });
   const id = retryStateId(handler, delivery, packet);
-  const { retryArm: arm } = error as { readonly retryArm?: string };
+  // A handler may reject with any value, also `undefined`.
+  const arm = (error as { readonly retryArm?: string } | null | undefined)?.retryArm;
   return { outcome: await countFailure(engine, id, stored, delivery, error), error: wire, arm };
 }
 
