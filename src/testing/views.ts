@@ -227,6 +227,7 @@ export interface RunView {
   readonly priority: string | null;
   readonly ends_as: string | null;
   readonly parent: { readonly run_id: string; readonly job_id: string; readonly depth: number } | null;
+  readonly schedule: { readonly id: string; readonly slot: string | null } | null;
   readonly rerun_of: { readonly run_id: string; readonly from_step: string; readonly asks: readonly string[] } | null;
   readonly input: unknown;
   readonly output: unknown;

@@ -43,6 +43,7 @@ export class LiveEvents {
 }
 
 function eventOf(text: string): readonly LiveEvent[] {
-  const [, kind, data = ""] = /^event: (job|run)\ndata: (.*)$/.exec(text) ?? [];
+  const [, kind] = /^event: (job|run)$/m.exec(text) ?? [];
+  const [, data = ""] = /^data: (.*)$/m.exec(text) ?? [];
   return kind === "job" || kind === "run" ? [{ kind, data: JSON.parse(data) }] : [];
 }

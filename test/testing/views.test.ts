@@ -43,7 +43,7 @@ describe("views", () => {
       ...{ run_id: true, workflow_id: true, version: true, state: true, tenant_id: true, created_at: true },
       ...{ updated_at: true, deadline: true, labels: true, error: true, trace_id: true, submitted_by: true },
       ...{ actor_id: true, priority: true, ends_as: true, parent: true, rerun_of: true, input: true, output: true },
-      ...{ payload_problems: true, steps: true, lock: true },
+      ...{ payload_problems: true, steps: true, lock: true, schedule: true },
     });
     expect(run).toEqual(propertiesOf(RUN_DETAIL));
     const step = fields<StepView>({

@@ -11,6 +11,7 @@ type Method = "GET" | "POST" | "PUT" | "DELETE";
 
 interface Schema {
   readonly type?: string;
+  readonly format?: string;
   readonly properties?: Readonly<Record<string, Schema>>;
   readonly required?: readonly string[];
   readonly anyOf?: readonly Schema[];
@@ -110,7 +111,7 @@ function example(schema: Schema): unknown {
     case "boolean":
       return true;
     default:
-      return "something";
+      return schema.format === "date-time" ? "2026-01-01T00:00:00Z" : "something";
   }
 }
 
