@@ -36,7 +36,8 @@ export function isInstalled(folder = root) {
   const locked = JSON.parse(readFileSync(join(folder, "package-lock.json"), "utf8")).packages;
   const present = JSON.parse(readFileSync(record, "utf8")).packages;
   return Object.entries(locked).every(([path, entry]) => {
-    if (path === "") return true;
+    // The project itself and its workspaces are not installed.
+    if (!path.includes("node_modules/")) return true;
     const installed = present[path];
     // Optional packages of other platforms may be absent.
     if (installed === undefined) return entry.optional === true || entry.devOptional === true;
