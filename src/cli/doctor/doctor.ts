@@ -36,8 +36,12 @@ async function runDoctor(io: Io, client: Client, version: string, json: boolean)
 
 async function findingsOf(io: Io, client: Client, clientVersion: string): Promise<readonly Finding[]> {
   try {
-    const [status, unreviewed] = await Promise.all([client.status(), countUnreviewed(io, client)]);
-    return diagnose({ status: status as StatusFacts, unreviewed, url: client.url, clientVersion });
+    const [status, unreviewed, lock] = await Promise.all([
+      client.status(),
+      countUnreviewed(io, client),
+      hottestLock(io, client),
+    ]);
+    return diagnose({ status: status as StatusFacts, lock, unreviewed, url: client.url, clientVersion });
   } catch (error) {
     const failure = error instanceof CordumError ? cliErrorFrom(io, error) : null;
     if (failure?.exitCode === EXIT.unavailable) return diagnoseOutage(io, client.url, failure);
@@ -47,11 +51,22 @@ async function findingsOf(io: Io, client: Client, clientVersion: string): Promis
 
 const COUNTED_MAX = 200;
 
+/** Null without locks, or without access to them. */
+async function hottestLock(io: Io, client: Client): Promise<Facts["lock"]> {
+  const page = await orNull(io, client.request("GET /locks", { query: { limit: 1 } }));
+  return page?.items[0] ?? null;
+}
+
 /** For the caller's tenant; there is no total over all tenants. */
 async function countUnreviewed(io: Io, client: Client): Promise<Facts["unreviewed"]> {
+  const page = await orNull(io, client.request("GET /failopen/bypassed", { query: { limit: COUNTED_MAX } }));
+  return page && { count: page.items.length, isMore: page.next_cursor !== null };
+}
+
+/** Null if the request is refused. A control plane that is unavailable is an error. */
+async function orNull<T>(io: Io, request: Promise<T>): Promise<T | null> {
   try {
-    const page = await client.request("GET /failopen/bypassed", { query: { limit: COUNTED_MAX } });
-    return { count: page.items.length, isMore: page.next_cursor !== null };
+    return await request;
   } catch (error) {
     if (error instanceof CordumError && cliErrorFrom(io, error).exitCode !== EXIT.unavailable) return null;
     throw error;

@@ -90,6 +90,7 @@ const LINKS: Readonly<Record<string, string>> = {
   dead_letters: "/dead-letters",
   fail_open: "/policy",
   killed: "/settings",
+  lock_hot: "/waves",
   no_keys: "/keys",
   no_keys_beyond_loopback: "/keys",
   no_workers: "/workers",

@@ -37,8 +37,19 @@ export interface StatusFacts {
   };
 }
 
+/** The used part of `GET /api/v1/locks`. */
+export interface LockFacts {
+  readonly key: string;
+  readonly holder: string | null;
+  readonly expires_at: string;
+  readonly waiters: number;
+  readonly busy_last_minute: number;
+}
+
 export interface Facts {
   readonly status: StatusFacts;
+  /** The most contended lock; null if there is none or the caller may not see locks. */
+  readonly lock: LockFacts | null;
   /** Bypassed jobs of the tenant without a review; null if unknown. */
   readonly unreviewed: { readonly count: number; readonly isMore: boolean } | null;
   /** The address of the control plane. */
@@ -56,6 +67,7 @@ export function diagnose(facts: Facts): readonly Finding[] {
     ...safety(facts),
     ...work(facts),
     ...floods(facts),
+    ...hotLock(facts),
   ];
   return [...found.filter(({ level }) => level === "danger"), ...found.filter(({ level }) => level === "caution")];
 }
@@ -92,6 +104,20 @@ function floods({ status: { open_jobs } }: Facts): readonly Finding[] {
 }
 
 const FLOOD = { jobsMin: 500, shareMin: 0.8 } as const;
+
+function hotLock({ lock }: Facts): readonly Finding[] {
+  if (lock === null || (lock.waiters < HOT_LOCK.waitersMin && lock.busy_last_minute < HOT_LOCK.busyMin)) return [];
+  const { key, holder, expires_at, waiters, busy_last_minute } = lock;
+  const held = holder === null ? "" : `, held by ${holder} until ${expires_at}`;
+  const what = `the lock ${key} is contended: ${waiters} waiters, ${busy_last_minute} busy attempts in the last minute${held}`;
+  const fix =
+    "if the holder does not progress, restart its process: the lock is free once its lease ends; otherwise spread the retries " +
+    "(`retry.lock_busy.policy`) or let attempts wait in the queue (`run_lock.engine_wait_ms`), after `cordum lab replay`";
+  return [caution("lock_hot", what, fix, "cordum lock list", { count: waiters })];
+}
+
+/** A lock that one burst of results passes without retries is below both. */
+const HOT_LOCK = { waitersMin: 10, busyMin: 60 } as const;
 
 function access({ status, url }: Facts): readonly Finding[] {
   if (status.needs_key !== false) return [];
@@ -251,7 +277,7 @@ function work({ status }: Facts): readonly Finding[] {
     const whose = tenants.length === 0 ? "" : ` (by tenant: ${tenants.slice(0, TENANTS_SHOWN_MAX).join(", ")})`;
     const what = `unresolved dead letters: ${dead_letters}${whose}`;
     found.push(
-      danger("dead_letters", what, "retry or drop them before their retention ends", "cordum dlq list", {
+      danger("dead_letters", what, "retry or drop them before their retention ends", "cordum dlq groups", {
         count: dead_letters,
       }),
     );

@@ -1,6 +1,7 @@
 /** Locks that are held or waited for, of all tenants. */
 import { Type } from "typebox";
 import type { Engine } from "../../engine/engine.ts";
+import type { LockFacts } from "../findings/findings.ts";
 import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route } from "../route.ts";
 import { PAGE_LIMITS, queryText, readLimit } from "../views/page.ts";
 
@@ -37,7 +38,7 @@ async function listLocks({ engine }: Gateway, { query }: GatewayRequest): Promis
   return ok({ items: await locksByContention(engine, limit), next_cursor: null });
 }
 
-export async function locksByContention(engine: Engine, limit: number): Promise<readonly object[]> {
+export async function locksByContention(engine: Engine, limit: number): Promise<readonly LockFacts[]> {
   // The store lists by waiters. Without queues all counts are equal, so contended locks can be anywhere in the list.
   const locks = await engine.world.locks.list(PAGE_LIMITS.max);
   const nowMs = engine.world.clock.now();

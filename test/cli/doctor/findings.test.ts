@@ -16,6 +16,7 @@ const SERVERS = { nats: { version: "2.12.1" }, redis: { durability: "always", ma
 
 function codes(status: Partial<StatusFacts>, facts: Partial<Facts> = {}): readonly string[] {
   const all = {
+    lock: null,
     unreviewed: { count: 0, isMore: false },
     url: "http://127.0.0.1:8081",
     clientVersion: "1.0.0",
@@ -125,6 +126,7 @@ describe("other findings", () => {
     const status = { ...FINE, safety: { breaker: "open", breaker_reason } };
     const [found] = diagnose({
       status,
+      lock: null,
       unreviewed: { count: 0, isMore: false },
       url: "http://[::1]",
       clientVersion: "1.0.0",
@@ -136,6 +138,7 @@ describe("other findings", () => {
     const status = { ...FINE, open_jobs: { total: 600, by_tenant: { b: 50, a: 550 } } };
     const [found] = diagnose({
       status,
+      lock: null,
       unreviewed: { count: 0, isMore: false },
       url: "http://[::1]",
       clientVersion: "1.0.0",
@@ -146,9 +149,18 @@ describe("other findings", () => {
     });
   });
 
+  test.each([
+    [{ waiters: 9, busy_last_minute: 59 }, []],
+    [{ waiters: 10, busy_last_minute: 0 }, ["caution lock_hot"]],
+    [{ waiters: 0, busy_last_minute: 60 }, ["caution lock_hot"]],
+  ])("a lock with %o is contended: %o (L19)", (contention, expected) => {
+    const lock = { key: "k", holder: "control-1", expires_at: "2026-11-19T00:00:00.000Z", ...contention };
+    expect(codes({}, { lock })).toEqual(expected);
+  });
+
   test("sorts dangers first, each with a fix", () => {
     const status = { ...FINE, needs_key: false, dead_letters: 2, dead_letters_by_tenant: { acme: 2 } };
-    const found = diagnose({ status, unreviewed: null, url: "http://localhost", clientVersion: "1.0.0" });
+    const found = diagnose({ status, lock: null, unreviewed: null, url: "http://localhost", clientVersion: "1.0.0" });
     expect(found.map(({ level }) => level)).toEqual(["danger", "caution", "caution"]);
     expect(found.every(({ fix, what }) => fix !== "" && what !== "")).toBe(true);
     expect(found[0]).toMatchObject({ what: "unresolved dead letters: 2 (by tenant: acme 2)" });

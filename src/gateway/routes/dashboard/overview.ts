@@ -21,6 +21,7 @@ import { diagnose, type StatusFacts } from "../../findings/findings.ts";
 import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route } from "../../route.ts";
 import { instant, orNull } from "../../views/schemas.ts";
 import { KILL } from "../kill-switch.ts";
+import { locksByContention } from "../locks.ts";
 import { statusOf } from "../status.ts";
 
 const count = Type.Integer();
@@ -115,18 +116,20 @@ async function getOverview(gateway: Gateway, request: GatewayRequest): Promise<G
   const tenant = visibleTenant(request);
   const status = (await statusOf(gateway, request)) as Status;
   const nowMs = world.clock.now();
-  const [topics, tenants, deaths, approvalMs, unreviewed] = await Promise.all([
+  const [topics, tenants, deaths, approvalMs, unreviewed, [lock = null]] = await Promise.all([
     topicsOf(engine, tenant, status.backlog, nowMs),
     tenantsOf(engine, tenant, status, nowMs),
     deathsOf(engine, tenant, nowMs),
     tenant === EVERY_ORG ? null : oldestOf(engine, jobsOf(tenant, "APPROVAL_REQUIRED"), nowMs),
     world.store.count(JOBS, { index: unreviewedOf(request.org) }),
+    tenant === EVERY_ORG ? locksByContention(engine, 1) : [],
   ]);
   const rates = throughput.read(tenant === EVERY_ORG ? null : tenant);
   const perS = (total: number) => (rates.measuredMs === 0 ? 0 : total / (rates.measuredMs / 1_000));
   const findings = [
     ...diagnose({
       status: { ...status, tenant },
+      lock,
       unreviewed: { count: unreviewed, isMore: false },
       url: "http://127.0.0.1",
       clientVersion: info.version,
@@ -296,7 +299,15 @@ function byUrgency(findings: readonly Finding[]): readonly Finding[] {
 const RANKS: ReadonlyMap<string, number> = new Map(
   [
     ...["not_ready", "disk_low", "redis_went_back", "killed", "safety_unavailable", "fail_open", "no_workers"],
-    ...["no_worker_for_topic", "unreviewed_bypasses", "dead_letters", "approvals", "rollout_proved", "queue_old"],
+    ...[
+      "no_worker_for_topic",
+      "unreviewed_bypasses",
+      "dead_letters",
+      "lock_hot",
+      "approvals",
+      "rollout_proved",
+      "queue_old",
+    ],
   ].map((code, at) => [code, at]),
 );
 
