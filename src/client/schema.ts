@@ -351,9 +351,9 @@ export interface DeadLetter {
 export interface DeadLetterBulkPage {
   readonly action: string;
   readonly dry_run: boolean;
-  /** Dead letters that matched at the start of the operation. */
+  /** Records that matched at the start of the operation. */
   readonly matched: number;
-  /** Retried or dropped by this request. */
+  /** Changed by this request. */
   readonly done: number;
   /** Left as they are; the operation continues after them. */
   readonly rejected: ReadonlyArray<{
@@ -389,7 +389,7 @@ export interface DeadLetterBulkRequest {
   readonly newer_than?: string | undefined;
   /** Count and show a sample; change nothing. */
   readonly dry_run?: boolean | undefined;
-  /** Dead letters per request. */
+  /** Records per request. */
   readonly limit?: number | undefined;
   /** `next_cursor` of the previous request of the operation, with the same action and filter. */
   readonly cursor?: string | undefined;
@@ -461,6 +461,7 @@ export interface DeadLetterGroups {
 export interface DeadLetterPage {
   readonly items: ReadonlyArray<DeadLetter>;
   readonly next_cursor: string | null;
+  readonly total?: ListTotal | undefined;
 }
 
 export interface DeadLetterRetried {
@@ -716,6 +717,56 @@ export interface JobApproval {
   readonly note: string | null;
 }
 
+export interface JobBulkPage {
+  readonly action: string;
+  readonly dry_run: boolean;
+  /** Records that matched at the start of the operation. */
+  readonly matched: number;
+  /** Changed by this request. */
+  readonly done: number;
+  /** Left as they are; the operation continues after them. */
+  readonly rejected: ReadonlyArray<{
+    readonly id: string;
+    readonly code: string;
+    readonly error: string;
+  }>;
+  /** The run limit of the tenant was reached: send `next_cursor` later. */
+  readonly stopped: {
+    readonly id: string;
+    readonly code: string;
+    readonly error: string;
+  } | null;
+  /** With `dry_run`: the oldest that match, at most 5. */
+  readonly sample: ReadonlyArray<Job>;
+  /** Continues the operation, also after a restart; of a dry run, starts it on exactly what was counted. Null at the end. */
+  readonly next_cursor: string | null;
+}
+
+export interface JobBulkRequest {
+  /** `cancel`: open jobs. `retry`: jobs that are FAILED or TIMEOUT, from their dead letters. */
+  readonly action: "cancel" | "retry";
+  /** Only jobs in this state. */
+  readonly state?: string | undefined;
+  /** Only jobs of this topic. */
+  readonly topic?: string | undefined;
+  /** Only jobs with this label, as `key=value`. A job is found by its first 8 labels in alphabetical order. */
+  readonly label?: string | undefined;
+  /** Only of this time or later: a duration such as `90s`, `15m`, `24h` or `7d`, an ISO 8601 time such as `2030-01-31T12:00:00Z`, or a Unix time in s, ms or µs. */
+  readonly since?: string | undefined;
+  /** Only jobs that wait for a retry. */
+  readonly retrying?: boolean | undefined;
+  /** Only jobs that wait for a retry of this class, such as `lock_busy`. */
+  readonly class?: string | undefined;
+  /** Of the cancel, for the audit log. */
+  readonly reason?: string | undefined;
+  /** Count and show a sample; change nothing. */
+  readonly dry_run?: boolean | undefined;
+  /** Records per request. */
+  readonly limit?: number | undefined;
+  /** `next_cursor` of the previous request of the operation, with the same action and filter. */
+  readonly cursor?: string | undefined;
+}
+
 export interface JobBypass {
   readonly lease_id: string;
   readonly reason: string;
@@ -918,6 +969,7 @@ export interface JobExplanationFacts {
 export interface JobPage {
   readonly items: ReadonlyArray<Job>;
   readonly next_cursor: string | null;
+  readonly total?: ListTotal | undefined;
 }
 
 export interface JobSafety {
@@ -998,6 +1050,14 @@ export interface LeaseResponse {
     /** The submitted principal, if it differs from `actor_id`. */
     readonly principal_id?: string | undefined;
   }>;
+}
+
+/** With `count=true`; absent if no index answers the filter. */
+export interface ListTotal {
+  /** Records that match, at most 10000. */
+  readonly count: number;
+  /** False: there are more. */
+  readonly exact: boolean;
 }
 
 export interface Lock {
@@ -1976,6 +2036,7 @@ export interface RunExplanation {
 export interface RunPage {
   readonly items: ReadonlyArray<Run>;
   readonly next_cursor: string | null;
+  readonly total?: ListTotal | undefined;
 }
 
 export interface RunStarted {
@@ -2710,6 +2771,8 @@ export interface Operations {
       readonly retrying?: boolean | undefined;
       /** Only jobs that wait for a retry of this class, such as `lock_busy`. */
       readonly class?: string | undefined;
+      /** Adds `total`, on request of the first page for example. */
+      readonly count?: boolean | undefined;
       /** Only jobs with this trace id. */
       readonly trace_id?: string | undefined;
       /** Only jobs updated after this time: an ISO 8601 time such as `2030-01-31T12:00:00Z`, or a Unix time in s, ms or µs. */
@@ -2770,6 +2833,13 @@ export interface Operations {
     readonly query: NoFields;
     readonly body: RemediateRequest | undefined;
     readonly response: SubmitResponse;
+  };
+  /** Cancel or retry the jobs of a query, oldest first, a page per request */
+  readonly "POST /jobs/bulk": {
+    readonly path: NoFields;
+    readonly query: NoFields;
+    readonly body: JobBulkRequest;
+    readonly response: JobBulkPage;
   };
   /** List workflows, newest first */
   readonly "GET /workflows": {
@@ -2861,6 +2931,8 @@ export interface Operations {
       readonly id: string;
     };
     readonly query: {
+      /** Adds `total`, on request of the first page for example. */
+      readonly count?: boolean | undefined;
       /** Page size. */
       readonly limit?: number | undefined;
       /** `next_cursor` of the previous page, with the same filter. */
@@ -2875,6 +2947,8 @@ export interface Operations {
     readonly query: {
       /** Only runs in this state. */
       readonly state?: string | undefined;
+      /** Adds `total`, on request of the first page for example. */
+      readonly count?: boolean | undefined;
       /** Page size. */
       readonly limit?: number | undefined;
       /** `next_cursor` of the previous page, with the same filter. */
@@ -3054,6 +3128,8 @@ export interface Operations {
       readonly older_than?: string | undefined;
       /** Only younger ones: a duration such as `90s`, `15m`, `24h` or `7d`. */
       readonly newer_than?: string | undefined;
+      /** Adds `total`, on request of the first page for example. */
+      readonly count?: boolean | undefined;
       /** Page size. */
       readonly limit?: number | undefined;
       /** `next_cursor` of the previous page, with the same filter. */
@@ -3068,13 +3144,6 @@ export interface Operations {
     readonly query: NoFields;
     readonly body: undefined;
     readonly response: DeadLetterGroups;
-  };
-  /** Retry or drop the dead letters of a query, oldest first, a page per request */
-  readonly "POST /dlq/bulk": {
-    readonly path: NoFields;
-    readonly query: NoFields;
-    readonly body: DeadLetterBulkRequest;
-    readonly response: DeadLetterBulkPage;
   };
   /** Get a dead letter with its payload and history */
   readonly "GET /dlq/{id}": {
@@ -3102,6 +3171,13 @@ export interface Operations {
     readonly query: NoFields;
     readonly body: undefined;
     readonly response: DeadLetterRetried;
+  };
+  /** Retry or drop the dead letters of a query, oldest first, a page per request */
+  readonly "POST /dlq/bulk": {
+    readonly path: NoFields;
+    readonly query: NoFields;
+    readonly body: DeadLetterBulkRequest;
+    readonly response: DeadLetterBulkPage;
   };
   /** Get the caller and its permissions; `authenticated` is false without a valid key or session */
   readonly "GET /session": {

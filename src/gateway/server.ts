@@ -18,6 +18,7 @@ import type { Random } from "../ports/random.ts";
 import { KeyAuthenticator } from "./auth/access.ts";
 import { Approvers } from "./auth/approvers.ts";
 import { type SessionLimits, Sessions } from "./auth/sessions.ts";
+import { JOB_BULK_ROUTES } from "./bulk/job-bulk.ts";
 import { documentRoute } from "./openapi.ts";
 import { PROBLEM_CONTENT_TYPE, Problem, problemResponse, toProblem } from "./problem.ts";
 import { RequestPipeline } from "./request-pipeline.ts";
@@ -54,6 +55,7 @@ import { handleUpgrades } from "./server-websocket.ts";
 
 export const ROUTES: readonly Route[] = [
   ...JOB_ROUTES,
+  ...JOB_BULK_ROUTES,
   ...WORKFLOW_ROUTES,
   ...RUN_ROUTES,
   ...RUN_CONTROL_ROUTES,

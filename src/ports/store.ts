@@ -123,6 +123,8 @@ export interface ScoreRange {
 
 export interface CountQuery extends ScoreRange {
   readonly index: Index;
+  /** A store that counts entry by entry stops above it: the result is exact unless it is larger. */
+  readonly max?: number;
 }
 
 /** A list, or the union of disjoint lists, at most `INDEXES_MAX`. */

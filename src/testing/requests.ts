@@ -5,6 +5,7 @@ import { EventReplay, LoadGauges, Throughput } from "../engine/observe/index.ts"
 import { KeyAuthenticator } from "../gateway/auth/access.ts";
 import { Approvers } from "../gateway/auth/approvers.ts";
 import { Sessions } from "../gateway/auth/sessions.ts";
+import { JOB_BULK_ROUTES } from "../gateway/bulk/job-bulk.ts";
 import { type Problem, toProblem } from "../gateway/problem.ts";
 import type { Gateway, GatewayRequest, GatewayResponse, Principal, Route } from "../gateway/route.ts";
 import { APPROVAL_ROUTES } from "../gateway/routes/approvals.ts";
@@ -173,6 +174,7 @@ const ATTEMPTS_MAX = 1_000;
 const RESPONSE_MS_MAX = 3_600_000;
 const ROUTES: readonly Route[] = [
   ...JOB_ROUTES,
+  ...JOB_BULK_ROUTES,
   ...WORKFLOW_ROUTES,
   ...RUN_ROUTES,
   ...RUN_CONTROL_ROUTES,

@@ -77,6 +77,10 @@ test("dead letters", async () => {
   await run(["dlq", "drop", deadLetters[0].id, "--json"]);
   await run(["dlq", "drop", deadLetters[0].id]);
   await run(["dlq", "retry", deadLetters[0].id, "--json"]);
+  await run(["job", "retry", "--topic", "demo.broken", "--dry-run"]);
+  await both(["job", "retry", deadLetters[0].id]);
+  await both(["job", "cancel", "--topic", "demo.broken", "--since", "1h"]);
+  await run(["job", "retry"]);
   await run(["dlq", "drop", "--topic", "demo.broken"]);
   await run(["dlq", "groups"]);
   await expect(transcript.text).toMatchFileSnapshot(golden("dlq"));

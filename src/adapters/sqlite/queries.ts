@@ -54,10 +54,13 @@ export class Queries {
       .map((place) => listed(this.#sql.entry.get(table, place.name, place.score, place.id) as ListedRecord));
   }
 
-  count(table: string, { index, scoreMin, scoreMax }: CountQuery): number {
+  count(table: string, { index, scoreMin, scoreMax, max }: CountQuery): number {
     let size = 0;
     for (const name of indexesOf(index)) {
-      size += (this.#sql.count.get(table, name, scoreMin ?? -1, scoreMax ?? SCORE_MAX) as { size: number }).size;
+      const left = max === undefined ? NO_LIMIT : max + 1 - size;
+      if (left === 0) break;
+      const range = [scoreMin ?? -1, scoreMax ?? SCORE_MAX];
+      size += (this.#sql.count.get(table, name, ...range, left) as { size: number }).size;
     }
     return size;
   }
@@ -155,7 +158,10 @@ function prepare(db: Database) {
     placesNewest: list(places, "<", "desc"),
     placesOldest: list(places, ">", "asc"),
     entry: db.prepare(`${withRecords}where l.tbl = ? and l.name = ? and l.score = ? and l.id = ?`),
-    count: db.prepare("select count(*) as size from lists where tbl = ? and name = ? and score between ? and ?"),
+    count: db.prepare(
+      "select count(*) as size from " +
+        "(select 1 from lists where tbl = ? and name = ? and score between ? and ? limit ?)",
+    ),
     queue: db.prepare(
       `select ${RECORD_COLUMNS} from records r ` +
         "where tbl = ? and queue = ? and (score, id) >= (?, ?) order by score, id limit ?",
@@ -173,5 +179,6 @@ function prepare(db: Database) {
 }
 
 const SCORE_MAX = 2 ** 53 - 1;
+const NO_LIMIT = -1;
 const isBefore = (a: ListPlace, b: ListPlace): boolean => a.score < b.score || (a.score === b.score && a.id < b.id);
 const FIRST: Place = { score: -SCORE_MAX, table: "", id: "" };

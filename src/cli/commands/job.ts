@@ -8,6 +8,7 @@ import { addCommand, addGroup, addListCommand, type CommandContext, collect, dur
 import { CliError, EXIT, type ExitCode } from "../exit.ts";
 import { type Io, ProgressLine, printJson } from "../io.ts";
 import { describeApproval, type PageOptions, plural, printable, showPage, textFields } from "../table.ts";
+import { addBulkOptions, type BulkBody, type BulkFilter, type BulkOptions, flagsOf, runBulk } from "./bulk.ts";
 
 export function addJob(program: Command, context: CommandContext): void {
   const { io, client, exit } = context;
@@ -18,18 +19,90 @@ export function addJob(program: Command, context: CommandContext): void {
     .action(async (id: string, options: { json?: boolean }) =>
       exit(await getJob(io, client(), id, options.json === true)),
     );
-  addListCommand(job, "list", "list jobs, newest first")
-    .option("--state <state>", "filter by state, such as RETRYING")
-    .action(async (options: ListOptions) => exit(await listJobs(io, client(), options)));
-  addCommand(job, "cancel", "cancel a job")
-    .argument("<id>", "job id")
-    .option("--reason <text>", "reason for the audit log")
-    .action(async (id: string, options: CancelOptions) => exit(await cancelJob(io, client(), id, options)));
+  addFilters(addListCommand(job, "list", "list jobs, newest first")).action(async (options: ListOptions) =>
+    exit(await listJobs(io, client(), options)),
+  );
+  addCancel(job, context);
+  addRetry(job, context);
   addCommand(job, "explain", "explain what a job waits for, until when, and how to unblock it")
     .argument("<id>", "job id")
     .action(async (id: string, options: { json?: boolean }) =>
       exit(await explainJob(io, client(), id, options.json === true)),
     );
+}
+
+/** The server answers each combination from an index. */
+function addFilters(command: Command): Command {
+  return command
+    .option("--state <state>", "only in this state, such as RETRYING")
+    .option("--topic <topic>", "only of this topic")
+    .option("--label <key=value>", "only with this label")
+    .option("--since <time>", "only submitted since this time, or within a duration such as 15m")
+    .option("--retrying", "only jobs that wait for a retry")
+    .option("--class <class>", "only jobs that wait for a retry of this class, such as lock_busy");
+}
+
+interface Filters {
+  readonly state?: string;
+  readonly topic?: string;
+  readonly label?: string;
+  readonly since?: string;
+  readonly retrying?: boolean;
+  readonly class?: string;
+}
+
+const filterOf = ({ state, topic, label, since, retrying, class: retryClass }: Filters) => ({
+  ...{ state, topic, label, since, retrying },
+  class: retryClass,
+});
+
+function addCancel(job: Command, { io, client, exit }: CommandContext): void {
+  const command = addCommand(job, "cancel", "cancel a job, or the open jobs of a query")
+    .argument("[id]", "job id")
+    .option("--reason <text>", "reason for the audit log")
+    .option("--all", "all open jobs; filters alone select those that match");
+  addBulkOptions(addFilters(command), "jobs").action(async (id: string | undefined, options: CancelOptions) => {
+    const filter = filterOf(options);
+    if (isQuery(id, filter, options.all)) {
+      const { reason } = options;
+      const send = (body: BulkBody) =>
+        client().request("POST /jobs/bulk", { body: { ...body, action: "cancel", reason } });
+      exit(
+        await runBulk(
+          io,
+          { ...JOBS, action: "cancel", done: "cancelled", command: "job cancel", send },
+          { options, filter },
+        ),
+      );
+    } else exit(await cancelJob(io, client(), id ?? "", options));
+  });
+}
+
+function addRetry(job: Command, { io, client, exit }: CommandContext): void {
+  const command = addCommand(job, "retry", "retry a failed job, or those of a query, from their dead letters")
+    .argument("[id]", "job id")
+    .option("--all", "all failed jobs; filters alone select those that match");
+  addBulkOptions(addFilters(command), "jobs").action(async (id: string | undefined, options: BulkOptions & Filters) => {
+    const filter = filterOf(options);
+    if (isQuery(id, filter, options.all)) {
+      const send = (body: BulkBody) => client().request("POST /jobs/bulk", { body: { ...body, action: "retry" } });
+      exit(
+        await runBulk(
+          io,
+          { ...JOBS, action: "retry", done: "retried", command: "job retry", send },
+          { options, filter },
+        ),
+      );
+    } else exit(await retryJob(io, client(), id ?? "", options.json === true));
+  });
+}
+
+/** Either an id or a query. */
+function isQuery(id: string | undefined, filter: BulkFilter, all = false): boolean {
+  const found = all || flagsOf(filter) !== "";
+  if ((id === undefined) === found) return found;
+  const message = id === undefined ? "missing job id, filter or --all" : "an id excludes --all and filters";
+  throw new CliError(EXIT.usage, message, "cordum job list");
 }
 
 function addSubmit(job: Command, { io, client, exit }: CommandContext): void {
@@ -102,22 +175,34 @@ async function getJob(io: Io, client: Client, id: string, json: boolean): Promis
   return EXIT.ok;
 }
 
-interface ListOptions extends PageOptions {
-  readonly state?: string;
-}
+interface ListOptions extends PageOptions, Filters {}
 
 async function listJobs(io: Io, client: Client, options: ListOptions): Promise<ExitCode> {
-  const { state, limit, cursor } = options;
-  return showPage(io, await client.request("GET /jobs", { query: { state, limit, cursor } }), options, {
-    headers: ["JOB", "STATE", "TOPIC", "ATTEMPT", "CREATED", "WAITING FOR"],
-    row: (job) => [job.job_id, job.state, job.topic, String(job.attempt), job.created_at, waitOf(job)],
-    command: `job list${state === undefined ? "" : ` --state ${state}`}`,
+  const { limit, cursor } = options;
+  const filter = filterOf(options);
+  return showPage(io, await client.request("GET /jobs", { query: { ...filter, limit, cursor } }), options, {
+    headers: JOBS.headers,
+    row: JOBS.rowOf,
+    command: `job list${flagsOf(filter)}`,
   });
 }
 
-interface CancelOptions {
-  readonly json?: boolean;
+const JOBS = {
+  noun: "job",
+  inspect: "job explain",
+  headers: ["JOB", "STATE", "TOPIC", "ATTEMPT", "CREATED", "WAITING FOR"],
+  rowOf: (job: Json) => [job.job_id, job.state, job.topic, String(job.attempt), job.created_at, waitOf(job)],
+};
+
+interface CancelOptions extends BulkOptions, Filters {
   readonly reason?: string;
+}
+
+async function retryJob(io: Io, client: Client, id: string, json: boolean): Promise<ExitCode> {
+  const retried: Json = await client.deadLetters.retry(id);
+  if (json) printJson(io, retried);
+  else io.out(`job ${retried.job_id} retried, state ${retried.state}\n`);
+  return EXIT.ok;
 }
 
 async function cancelJob(io: Io, client: Client, id: string, options: CancelOptions): Promise<ExitCode> {

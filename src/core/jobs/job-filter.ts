@@ -1,4 +1,5 @@
-import { JOB_STATES, type JobState } from "../model/job.ts";
+import { bareTopic } from "../model/canonical.ts";
+import { JOB_STATES, type Job, type JobState } from "../model/job.ts";
 import { jobsOf, waitPhase } from "../model/lists/job-lists.ts";
 import { labelPart } from "../model/lists/labels.ts";
 import { RETRY_CLASSES, type RetryClass } from "../retry/retry-classes.ts";
@@ -16,8 +17,13 @@ export interface JobFilter {
   readonly retryClass?: RetryClass | undefined;
 }
 
-export function jobLists(org: string, { state, topic, label, isRetrying, retryClass }: JobFilter): readonly string[] {
-  const states = JOB_STATES.filter((one) => state === undefined || state === one);
+/** The lists of the jobs that match, in the states `among`. */
+export function jobLists(
+  org: string,
+  { state, topic, label, isRetrying, retryClass }: JobFilter,
+  among: readonly JobState[] = JOB_STATES,
+): readonly string[] {
+  const states = among.filter((one) => state === undefined || state === one);
   const part = label === undefined ? undefined : labelPart(label.key, label.value);
   return phasesOf(states, isRetrying === true, retryClass).map((phase) => jobsOf(org, phase, topic, part));
 }
@@ -28,6 +34,16 @@ function phasesOf(states: readonly JobState[], isRetrying: boolean, retryClass: 
   return states
     .filter((state) => WAITING_STATES.includes(state))
     .flatMap((state) => classes.map((one) => waitPhase(state, one)));
+}
+
+export function matchesJob({ state, topic, label, isRetrying, retryClass }: JobFilter, job: Job): boolean {
+  return (
+    (state === undefined || job.state === state) &&
+    (topic === undefined || bareTopic(job.topic) === topic) &&
+    (label === undefined || job.labels[label.key] === label.value) &&
+    (isRetrying !== true || job.wait !== null) &&
+    (retryClass === undefined || job.wait?.retryClass === retryClass)
+  );
 }
 
 /** A job of another state has no `wait`: every transition clears it. */

@@ -23,6 +23,8 @@ export interface CancelRequest {
   readonly jobId: string;
   readonly by: string;
   readonly why: string;
+  /** Evaluated on the record that the cancel replaces: a job that it rejects is not found. */
+  readonly isWanted?: (job: Job) => boolean;
 }
 
 export type CancelOutcome =
@@ -36,6 +38,7 @@ export function cancelOwnJob(engine: DispatchContext & Needs<"audit">, request: 
     const found = await loadTenantJob(engine, request);
     if (!found) return { kind: "not_found" };
     const job = found.value;
+    if (request.isWanted?.(job) === false) return { kind: "not_found" };
     const next = cancelJob(job, request.by, request.why, decisionContext(engine, job));
     if (!next) return { kind: "ended", state: job.state };
     const facts = { job: job.id, topic: job.topic, state: job.state, why: request.why };

@@ -1,7 +1,7 @@
 /** Backlog, placement, capacity, sending, leases and settling of jobs. */
 export { type AcceptedOutput, acceptResult, discardOutput } from "./accept-output.ts";
 export { backlogTopics, drainAllBacklogs, drainBacklog, sendJob } from "./backlog.ts";
-export { cancelOwnJob, isOwnCancel, loadTenantJob, notifyWorkers } from "./cancel-job.ts";
+export { type CancelOutcome, cancelOwnJob, isOwnCancel, loadTenantJob, notifyWorkers } from "./cancel-job.ts";
 export { capacityGuards, failOpenGuard, jobLimitOf } from "./capacity-guards.ts";
 export { recordLoss, recordSuccess, windowOf } from "./dispatch-window.ts";
 export { completeLeased, extendLease, failLeased, type JobLeaseOutcome, releaseLease } from "./job-lease.ts";

@@ -2,15 +2,10 @@ import { DEAD_LETTERS, type DeadLetter, type DeadLetterFilter, deadLettersOf } f
 import type { ScoreRange, Versioned } from "../../ports/store.ts";
 import { auditPut } from "../audit/index.ts";
 import type { Needs, RunContext } from "../engine.ts";
+import { type BulkPage, changePage, type Verdict } from "./bulk.ts";
 import { type DropOutcome, discardDeadLetter, type RetryOutcome, redriveDeadLetter } from "./redrive.ts";
 
-/**
- * Retries or drops the dead letters of a query, oldest first, a page per call.
- *
- * 1. The state of the operation is its cursor, so it survives a restart of any process. A dead letter leaves the query in the
- *    commit that retries or drops it: repeating a page, also concurrently, changes nothing twice.
- * 2. `range` ends at the start of the operation. Retried jobs that fail again are newer and are not retried in a loop.
- */
+/** Retries or drops the dead letters of a query. Retried jobs that fail again are newer than `range`: there is no loop. */
 export interface BulkOperation {
   readonly action: BulkAction;
   /** `*` for all tenants. */
@@ -30,21 +25,6 @@ export interface BulkRequest extends BulkOperation {
 export type BulkAction = "retry" | "drop";
 export type BulkOutcome = RetryOutcome | DropOutcome;
 
-export interface BulkPage {
-  readonly done: number;
-  /** Neither retried nor dropped; they stay in the query, before the cursor. */
-  readonly rejected: readonly Handled[];
-  /** The tenant's run limit stopped the page; `cursor` is before the dead letters that it stopped. */
-  readonly stopped: Handled | null;
-  readonly cursor: string | undefined;
-  readonly isEnd: boolean;
-}
-
-export interface Handled {
-  readonly deadLetter: Versioned<DeadLetter>;
-  readonly outcome: BulkOutcome;
-}
-
 /** Audits the start of an operation, before its first page. Each dead letter has an entry of its own in addition. */
 export async function recordBulk(engine: Needs<"commit" | "audit">, operation: BulkOperation): Promise<void> {
   const { action, org, filter, range, matched, by: who } = operation;
@@ -62,43 +42,26 @@ export async function recordBulk(engine: Needs<"commit" | "audit">, operation: B
   await engine.commit({ org, puts: [entry] });
 }
 
-export async function bulkDeadLetters(engine: RunContext, request: BulkRequest): Promise<BulkPage> {
-  const { org, filter, range, limit } = request;
-  const index = deadLettersOf(org, filter);
-  const rejected: Handled[] = [];
-  let { cursor } = request;
-  let done = 0;
-  for (let seen = 0; seen < limit; seen += CHUNK) {
-    const chunk = Math.min(CHUNK, limit - seen);
-    const page = await engine.world.store.list(DEAD_LETTERS, {
-      ...range,
-      index,
-      order: "oldest",
-      limit: chunk,
-      cursor,
-    });
-    const outcomes = await Promise.all(page.items.map((deadLetter) => applyTo(engine, deadLetter, request)));
-    done += outcomes.filter(({ outcome }) => DONE.has(outcome.kind)).length;
-    const stopped = outcomes.find(({ outcome }) => outcome.kind === "full") ?? null;
-    if (stopped !== null) return { done, rejected, stopped, cursor, isEnd: false };
-    // Another request was first if it is not found.
-    rejected.push(...outcomes.filter(({ outcome }) => !DONE.has(outcome.kind) && outcome.kind !== "not_found"));
-    if (page.cursor === null) return { done, rejected, stopped, cursor, isEnd: true };
-    cursor = page.cursor;
+export function bulkDeadLetters(engine: RunContext, request: BulkRequest): Promise<BulkPage<DeadLetter, BulkOutcome>> {
+  const { action, org, filter, by } = request;
+  const change = ({ id, value }: Versioned<DeadLetter>): Promise<BulkOutcome> => {
+    const one = { org: value.org, id, by };
+    return action === "retry" ? redriveDeadLetter(engine, one) : discardDeadLetter(engine, one);
+  };
+  return changePage(engine, { ...request, table: DEAD_LETTERS, index: deadLettersOf(org, filter) }, change, verdictOf);
+}
+
+export function verdictOf({ kind }: BulkOutcome): Verdict {
+  switch (kind) {
+    case "revived":
+    case "sent_again":
+    case "dropped":
+      return "done";
+    case "full":
+      return "stopped";
+    case "not_found":
+      return "gone";
+    default:
+      return "rejected";
   }
-  return { done, rejected, stopped: null, cursor, isEnd: false };
 }
-
-async function applyTo(
-  engine: RunContext,
-  deadLetter: Versioned<DeadLetter>,
-  { action, by }: BulkRequest,
-): Promise<Handled> {
-  const one = { org: deadLetter.value.org, id: deadLetter.id, by };
-  const outcome = await (action === "retry" ? redriveDeadLetter(engine, one) : discardDeadLetter(engine, one));
-  return { deadLetter, outcome };
-}
-
-const DONE: ReadonlySet<BulkOutcome["kind"]> = new Set<BulkOutcome["kind"]>(["revived", "sent_again", "dropped"]);
-/** Commits in flight at a time. */
-const CHUNK = 10;

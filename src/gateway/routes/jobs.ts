@@ -25,7 +25,7 @@ import {
   SUBMIT_RESPONSE,
 } from "../views/job-schemas.ts";
 import { decisionsView, explanationView, jobDetail, jobView, revealedFields } from "../views/job-views.ts";
-import { listFiltered, listPage, pageOf, queryText } from "../views/page.ts";
+import { countedPageOf, listFiltered, listPage, queryText } from "../views/page.ts";
 import { readValue } from "../views/payloads.ts";
 import { SUBMIT_BODY } from "../views/submission-schemas.ts";
 import { type Fields, idempotencyKey, readSubmission, submit, submitterFields, toSubmission } from "./submit.ts";
@@ -47,7 +47,7 @@ export const JOB_ROUTES: readonly Route[] = [
     summary: "List jobs, newest first",
     access: "read",
     query: JOB_QUERY,
-    response: pageOf(JOB),
+    response: countedPageOf(JOB),
     handle: listJobs,
   },
   {
@@ -133,7 +133,7 @@ async function listJobs({ engine }: Gateway, request: GatewayRequest): Promise<G
 const itemsOf = ({ body }: GatewayResponse): readonly object[] => (body as { items: readonly object[] }).items;
 
 /** Jobs of earlier versions are in the lists of states only, until they are indexed. */
-async function requireLists(engine: Gateway["engine"], org: string, filter: JobFilter): Promise<void> {
+export async function requireLists(engine: Gateway["engine"], org: string, filter: JobFilter): Promise<void> {
   const { state: _, ...others } = filter;
   if (Object.values(others).every((value) => value === undefined || value === false)) return;
   const { left } = await indexEarlierJobs(engine, org);

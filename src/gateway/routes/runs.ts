@@ -11,6 +11,8 @@ import type { Versioned } from "../../ports/store.ts";
 import { Problem } from "../problem.ts";
 import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route } from "../route.ts";
 import {
+  COUNT,
+  countedPageOf,
   listPage,
   PAGE_QUERY,
   pageOf,
@@ -52,8 +54,8 @@ export const RUN_ROUTES: readonly Route[] = [
     path: "/api/v1/workflows/:id/runs",
     summary: "List the runs of a workflow, newest first",
     access: "read",
-    query: PAGE_QUERY,
-    response: pageOf(RUN),
+    query: pageQuery(COUNT),
+    response: countedPageOf(RUN),
     handle: listRunsOf,
   },
   {
@@ -61,8 +63,8 @@ export const RUN_ROUTES: readonly Route[] = [
     path: "/api/v1/workflow-runs",
     summary: "List runs of all workflows, newest first",
     access: "read",
-    query: pageQuery({ state: Type.Optional(Type.String({ description: "Only runs in this state." })) }),
-    response: pageOf(RUN),
+    query: pageQuery({ state: Type.Optional(Type.String({ description: "Only runs in this state." })), ...COUNT }),
+    response: countedPageOf(RUN),
     handle: listRuns,
   },
   {

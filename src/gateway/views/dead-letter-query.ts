@@ -1,4 +1,4 @@
-/** Filters, groups and bulk operations of dead letters. */
+/** Filters and groups of dead letters. */
 import { type TSchema, Type } from "typebox";
 import { bareTopic } from "../../core/model/canonical.ts";
 import {
@@ -15,7 +15,6 @@ import { parseDuration } from "../../core/retry/duration.ts";
 import type { DeadLetterGroup } from "../../engine/maintenance/index.ts";
 import type { ScoreRange } from "../../ports/store.ts";
 import { Problem } from "../problem.ts";
-import { DEAD_LETTER } from "./job-schemas.ts";
 
 const AGES = "a duration such as `90s`, `15m`, `24h` or `7d`";
 const text = (maxLength: number, description: string): TSchema =>
@@ -130,44 +129,3 @@ const FIXES = {
   timeout: "the deadline passed: check the workers of the topic (`cordum worker list`), then retry",
   undecodable: "the bytes are no packet: correct the sender, then drop; they cannot be retried",
 } as const;
-
-export const BULK_BODY = Type.Object(
-  {
-    action: Type.Union([Type.Literal("retry"), Type.Literal("drop")]),
-    ...DEAD_LETTER_FILTERS,
-    dry_run: Type.Optional(Type.Boolean({ description: "Count and show a sample; change nothing." })),
-    limit: Type.Optional(
-      Type.Integer({ minimum: 1, maximum: 200, default: 100, description: "Dead letters per request." }),
-    ),
-    cursor: text(2_000, "`next_cursor` of the previous request of the operation, with the same action and filter."),
-  },
-  { title: "DeadLetterBulkRequest" },
-);
-
-export interface BulkFields extends FilterFields {
-  readonly action: "retry" | "drop";
-  readonly dry_run?: boolean;
-  readonly limit?: number;
-  readonly cursor?: string;
-}
-
-const REJECTED = Type.Object({ id: Type.String(), code: Type.String(), error: Type.String() });
-
-export const BULK_PAGE = Type.Object(
-  {
-    action: Type.String(),
-    dry_run: Type.Boolean(),
-    matched: Type.Integer({ description: "Dead letters that matched at the start of the operation." }),
-    done: Type.Integer({ description: "Retried or dropped by this request." }),
-    rejected: Type.Array(REJECTED, { description: "Left as they are; the operation continues after them." }),
-    stopped: Type.Union([REJECTED, Type.Null()], {
-      description: "The run limit of the tenant was reached: send `next_cursor` later.",
-    }),
-    sample: Type.Array(DEAD_LETTER, { description: "With `dry_run`: the oldest that match, at most 5." }),
-    next_cursor: Type.Union([Type.String(), Type.Null()], {
-      description:
-        "Continues the operation, also after a restart; of a dry run, starts it on exactly what was counted. Null at the end.",
-    }),
-  },
-  { title: "DeadLetterBulkPage" },
-);

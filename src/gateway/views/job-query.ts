@@ -1,7 +1,7 @@
 /** The filters of the job list. */
 
 import { Type } from "typebox";
-import type { JobFilter } from "../../core/jobs/job-filter.ts";
+import { type JobFilter, matchesJob } from "../../core/jobs/job-filter.ts";
 import { bareTopic, nfc } from "../../core/model/canonical.ts";
 import { JOB_STATES, type Job, type JobState } from "../../core/model/job.ts";
 import { INDEXED_LABELS_MAX, RESERVED_LABELS } from "../../core/model/lists/labels.ts";
@@ -11,7 +11,7 @@ import { RETRY_CLASSES, type RetryClass } from "../../core/retry/retry-classes.t
 import type { ScoreRange } from "../../ports/store.ts";
 import { Problem } from "../problem.ts";
 import type { GatewayRequest } from "../route.ts";
-import { type Filter, pageQuery, queryText } from "./page.ts";
+import { COUNT, type Filter, pageQuery, queryText } from "./page.ts";
 
 const TIMES = "an ISO 8601 time such as `2030-01-31T12:00:00Z`, or a Unix time in s, ms or µs";
 const AGES = "a duration such as `90s`, `15m`, `24h` or `7d`";
@@ -19,7 +19,8 @@ const text = (maxLength: number, description: string) => Type.Optional(Type.Stri
 
 export const SINCE = text(40, `Only of this time or later: ${AGES}, ${TIMES}.`);
 
-export const JOB_QUERY = pageQuery({
+/** Each combination is answered by an index. */
+export const JOB_FILTERS = {
   state: text(40, "Only jobs in this state."),
   topic: text(140, "Only jobs of this topic."),
   label: text(
@@ -29,6 +30,11 @@ export const JOB_QUERY = pageQuery({
   since: SINCE,
   retrying: Type.Optional(Type.Boolean({ description: "Only jobs that wait for a retry." })),
   class: text(40, "Only jobs that wait for a retry of this class, such as `lock_busy`."),
+};
+
+export const JOB_QUERY = pageQuery({
+  ...JOB_FILTERS,
+  ...COUNT,
   trace_id: text(300, "Only jobs with this trace id."),
   updated_after: text(40, `Only jobs updated after this time: ${TIMES}.`),
   updated_before: text(40, `Only jobs updated before this time: ${TIMES}.`),
@@ -63,19 +69,16 @@ export function readJobQuery(query: GatewayRequest["query"], nowMs: number): Job
 }
 
 function restOf(
-  { state, topic, label, isRetrying, retryClass }: JobFilter,
+  filter: JobFilter,
   { afterMs, beforeMs }: { readonly afterMs: number | undefined; readonly beforeMs: number | undefined },
 ): Filter<Job> | null {
+  const { state, topic, label, isRetrying, retryClass } = filter;
   const isGiven = [state, topic, label, retryClass, afterMs, beforeMs].some((value) => value !== undefined);
   if (!isGiven && isRetrying !== true) return null;
   return {
     key: JSON.stringify({ state, topic, label, isRetrying, retryClass, afterMs, beforeMs }),
     matches: (job) =>
-      (state === undefined || job.state === state) &&
-      (topic === undefined || bareTopic(job.topic) === topic) &&
-      (label === undefined || job.labels[label.key] === label.value) &&
-      (isRetrying !== true || job.wait !== null) &&
-      (retryClass === undefined || job.wait?.retryClass === retryClass) &&
+      matchesJob(filter, job) &&
       (afterMs === undefined || job.updatedMs > afterMs) &&
       (beforeMs === undefined || job.updatedMs < beforeMs),
   };

@@ -20,6 +20,9 @@ const PAGE_FIELDS = {
   cursor: Type.Optional(Type.String({ description: "`next_cursor` of the previous page, with the same filter." })),
 };
 
+/** A larger number is not counted: the cost is bounded. */
+const TOTAL_MAX = 10_000;
+
 export const pageQuery = (filters: Readonly<Record<string, TSchema>>): TSchema =>
   Type.Object({ ...filters, ...PAGE_FIELDS });
 export const PAGE_QUERY = pageQuery({});
@@ -28,6 +31,23 @@ export const pageOf = (item: TSchema): TSchema => {
   const { title } = item as { readonly title?: string };
   const fields = { items: Type.Array(item), next_cursor: Type.Union([Type.String(), Type.Null()]) };
   return Type.Object(fields, title === undefined ? {} : { title: `${title}Page` });
+};
+
+export const COUNT = {
+  count: Type.Optional(Type.Boolean({ description: "Adds `total`, on request of the first page for example." })),
+};
+const TOTAL = Type.Object(
+  {
+    count: Type.Integer({ description: `Records that match, at most ${TOTAL_MAX}.` }),
+    exact: Type.Boolean({ description: "False: there are more." }),
+  },
+  { title: "ListTotal", description: "With `count=true`; absent if no index answers the filter." },
+);
+/** Of a list with the parameter `COUNT`. */
+export const countedPageOf = (item: TSchema): TSchema => {
+  const { title } = item as { readonly title?: string };
+  const fields = { items: Type.Array(item), next_cursor: Type.Union([Type.String(), Type.Null()]) };
+  return Type.Object({ ...fields, total: Type.Optional(TOTAL) }, { title: `${title}Page` });
 };
 
 export async function listPage<T>(
@@ -40,15 +60,19 @@ export async function listPage<T>(
 ): Promise<GatewayResponse> {
   const name = nameOf(index);
   const cursor = readCursor(queryText(query, "cursor"), name);
-  const page = await store.list(table, { ...range, index, limit: readLimit(queryText(query, "limit")), cursor });
+  const [page, found] = await Promise.all([
+    store.list(table, { ...range, index, limit: readLimit(queryText(query, "limit")), cursor }),
+    queryText(query, "count") === "true" ? store.count(table, { ...range, index, max: TOTAL_MAX }) : null,
+  ]);
   return ok({
     items: page.items.map(view),
     next_cursor: page.cursor === null ? null : writeCursor(name, page.cursor),
+    ...(found === null ? {} : { total: { count: Math.min(found, TOTAL_MAX), exact: found <= TOTAL_MAX } }),
   });
 }
 
 /** Short for a union of lists: cursors are parts of URLs. */
-function nameOf(index: Index): string {
+export function nameOf(index: Index): string {
   return typeof index === "string" ? index : createHash("sha256").update(JSON.stringify(index)).digest("base64url");
 }
 
