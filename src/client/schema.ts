@@ -1064,9 +1064,8 @@ export interface Lock {
   readonly key: string;
   /** The process and purpose of the holder. */
   readonly holder: string | null;
-  readonly fence: number;
-  /** When the lease ends unless it is renewed. */
-  readonly expires_at: string;
+  readonly fence: number | null;
+  readonly expires_at: string | null;
   readonly waiters: number;
   /** Failed attempts of this process to acquire the lock in the last minute. */
   readonly busy_last_minute: number;
@@ -2627,7 +2626,7 @@ export interface Waves {
     readonly peak_to_mean: number;
     /** By bin, oldest first. */
     readonly counts: ReadonlyArray<number>;
-    /** As many arrivals at random times, for comparison. */
+    /** As many arrivals at random times between the first and the last arrival (at least 10 s), for comparison. */
     readonly poisson: {
       readonly total: number;
       /** The largest bin. */

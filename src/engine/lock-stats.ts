@@ -24,13 +24,15 @@ export class LockStats {
     return count;
   }
 
-  busyLastMinute(key: string, nowMs: number): number {
+  /** Busy answers of the last minute, by key. */
+  busyLastMinute(nowMs: number): ReadonlyMap<string, number> {
     const last = Math.floor(nowMs / BIN_MS);
-    let sum = 0;
+    const sums = new Map<string, number>();
     for (const { number, counts } of this.#bins) {
-      if (number <= last && number > last - BINS) sum += counts.get(key) ?? 0;
+      if (number > last || number <= last - BINS) continue;
+      for (const [key, count] of counts) sums.set(key, (sums.get(key) ?? 0) + count);
     }
-    return sum;
+    return sums;
   }
 
   #binAt(number: number): Bin {

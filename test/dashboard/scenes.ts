@@ -8,7 +8,7 @@ export interface Scene {
   readonly path: string;
   readonly data?: (dashboard: Dashboard) => Promise<void>;
   /** Before the picture is taken, for example a click. */
-  readonly prepare?: (page: Page) => Promise<void>;
+  readonly prepare?: (page: Page, dashboard: Dashboard) => Promise<void>;
 }
 
 export const SCENES: readonly Scene[] = [
@@ -68,6 +68,19 @@ export const SCENES: readonly Scene[] = [
           actor_type: "service",
         } as never);
       }
+    },
+  },
+  {
+    name: "waves",
+    path: "/waves?window=20",
+    prepare: async (page, { api }) => {
+      const input = { items: Array.from({ length: 300 }, (_, n) => n) };
+      const flaky = { topic: "demo.flaky", for_each: "${input.items}", input: { n: "${item}" } };
+      await api.workflows.apply({ id: "wave", steps: { each: flaky } } as never);
+      const { run_id } = await api.runs.start("wave", { input });
+      await api.runs.wait(run_id);
+      await page.getByRole("table", { name: /^spread of/ }).waitFor();
+      await page.waitForTimeout(1_500);
     },
   },
 ];

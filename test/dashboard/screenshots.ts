@@ -17,7 +17,7 @@ try {
       for (const scheme of ["light", "dark"] as const) {
         const page = await dashboard.open(scene.path, { width, height: width === 390 ? 844 : 900, scheme });
         await page.waitForLoadState("networkidle", { timeout: 3_000 }).catch(() => {});
-        await scene.prepare?.(page);
+        await scene.prepare?.(page, dashboard);
         const png = smallPng(await page.screenshot());
         writeFileSync(join(folder, `${scene.name}-${width}-${scheme}.png`), png);
         await page.context().close();

@@ -5,10 +5,10 @@ import type { ChartProps, Plot, Series } from "./chart.tsx";
 
 export function openPlot(box: HTMLElement, props: ChartProps): Plot {
   let latest = props;
-  let plot = draw(box, props);
+  let plot = draw(box, () => latest);
   const redraw = () => {
     plot.destroy();
-    plot = draw(box, latest);
+    plot = draw(box, () => latest);
   };
   const resize = new ResizeObserver(() => plot.setSize({ width: box.clientWidth, height: box.clientHeight }));
   resize.observe(box);
@@ -39,7 +39,10 @@ function dataOf({ x, isTime, series }: ChartProps): uPlot.AlignedData {
   return [xs, ...series.map(({ values }) => [...values])];
 }
 
-function draw(box: HTMLElement, props: ChartProps): uPlot {
+const rangeOf = (max: number): [number, number] => [0, max > 0 ? max * 1.1 : 1];
+
+function draw(box: HTMLElement, current: () => ChartProps): uPlot {
+  const props = current();
   const styles = getComputedStyle(box);
   const color = (name: string) => styles.getPropertyValue(`--${name}`).trim();
   const format = props.format ?? String;
@@ -55,9 +58,9 @@ function draw(box: HTMLElement, props: ChartProps): uPlot {
       height: box.clientHeight || 200,
       legend: { show: false },
       cursor: { y: false, drag: { x: false, y: false } },
-      scales: { x: { time: props.isTime === true }, y: { range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1] } },
+      scales: { x: { time: props.isTime === true }, y: { range: (_, __, max) => rangeOf(current().yMax ?? max) } },
       axes: [
-        { ...axis, grid: { show: false }, ...xValues(props) },
+        { ...axis, size: 30, grid: { show: false }, ...xValues(props) },
         { ...axis, size: 52, values: (_, splits) => splits.map((value) => format(value)) },
       ],
       series: [{}, ...props.series.map((series) => seriesOf(series, color))],

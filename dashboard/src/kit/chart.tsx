@@ -21,6 +21,10 @@ export interface ChartProps {
   readonly isTime?: boolean;
   readonly series: readonly Series[];
   readonly heightPx?: number;
+  /** Charts that are compared share it; the largest value by default. */
+  readonly yMax?: number;
+  /** The table leaves out rows without any value but zero. */
+  readonly isSparse?: boolean;
   readonly formatX?: (x: number) => string;
   readonly format?: (value: number) => string;
 }
@@ -99,8 +103,12 @@ function Canvas(props: ChartProps) {
   );
 }
 
-function ValueTable({ title, x, xLabel, series, formatX = String, format = String }: ChartProps) {
-  const rows = x.map((_, at) => at).slice(-ROWS_MAX);
+function ValueTable({ title, x, xLabel, series, formatX = String, format = String, isSparse }: ChartProps) {
+  const isShown = (at: number) => isSparse !== true || series.some(({ values }) => (values[at] ?? 0) !== 0);
+  const rows = x
+    .map((_, at) => at)
+    .filter(isShown)
+    .slice(-ROWS_MAX);
   return (
     <div class="value-table" tabIndex={0} role="region" aria-label={`${title}, values`}>
       <table>

@@ -1,7 +1,8 @@
 /**
  * Why a record is in its state, and what helps: `?explain=job:ID`. Any page opens the panel with `<Explain of="job" id=…>`.
- * A further kind of record adds an entry to `EXPLAINERS`.
+ * The page of a further kind of record adds it with `addExplainer`.
  */
+import { signal } from "@preact/signals";
 import type { ComponentType } from "preact";
 import { hrefWith, param, segment, setParams } from "../data/location.ts";
 import { useResource } from "../data/resource.ts";
@@ -18,11 +19,11 @@ import { Time } from "./time.tsx";
 
 type Explainer = ComponentType<{ readonly id: string }>;
 
-const EXPLAINERS: Record<string, Explainer> = { job: JobExplanation, run: RunExplanation };
+const explainers = signal<Readonly<Record<string, Explainer>>>({ job: JobExplanation, run: RunExplanation });
 
 /** Adds a kind of record to the panel. */
 export function addExplainer(kind: string, explainer: Explainer): void {
-  EXPLAINERS[kind] = explainer;
+  explainers.value = { ...explainers.peek(), [kind]: explainer };
 }
 
 export function Explain({ of, id }: { readonly of: string; readonly id: string }) {
@@ -39,7 +40,7 @@ export function Explain({ of, id }: { readonly of: string; readonly id: string }
 
 export function ExplainPanel() {
   const [, kind, id] = /^(\w+):(.+)$/s.exec(param("explain")) ?? [];
-  const View = kind === undefined ? undefined : EXPLAINERS[kind];
+  const View = kind === undefined ? undefined : explainers.value[kind];
   if (View === undefined || id === undefined) return null;
   return (
     <Dialog

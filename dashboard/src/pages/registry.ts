@@ -32,6 +32,7 @@ export const NAV: readonly (readonly [string, readonly NavEntry[]])[] = [
       { path: "/runs", text: "Runs", key: "r" },
       { path: "/approvals", text: "Approvals", key: "a" },
       { path: "/dead-letters", text: "Dead letters", key: "d" },
+      { path: "/waves", text: "Waves", key: "w", isForAllTenants: true },
     ],
   ],
 ];
@@ -44,6 +45,7 @@ export const PAGES: readonly PageEntry[] = [
   { path: "/approvals", load: async () => (await import("./approvals/approvals-page.tsx")).ApprovalsPage },
   { path: "/dead-letters", load: async () => (await import("./dead-letters/dead-letters-page.tsx")).DeadLettersPage },
   { path: "/dead-letters/:id", load: async () => (await import("./dead-letters/dead-letter-page.tsx")).DeadLetterPage },
+  { path: "/waves", load: async () => (await import("./waves/waves-page.tsx")).WavesPage },
   { path: "/runs/:id", load: async () => (await import("./runs/run-page.tsx")).RunPage },
 ];
 

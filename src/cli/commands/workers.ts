@@ -82,9 +82,9 @@ async function listLocks(io: Io, client: Client, options: PageOptions): Promise<
       lock.key,
       String(lock.waiters),
       String(lock.busy_last_minute),
-      String(lock.fence),
-      lock.expires_at,
-      lock.holder,
+      lock.fence === null ? "-" : String(lock.fence),
+      lock.expires_at ?? "-",
+      lock.holder ?? "free",
     ],
     command: "lock list",
   });

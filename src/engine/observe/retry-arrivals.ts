@@ -85,19 +85,27 @@ function countsIn({ counts, bins }: Ring, nowMs: number): readonly number[] {
   });
 }
 
-/** As many arrivals at random times: the yardstick for the spread of retries. The same seed gives the same stream. */
-export function poissonCounts(arrivals: number, seed: number): readonly number[] {
-  const counts = new Array<number>(BINS).fill(0);
+/**
+ * As many arrivals at random times: the yardstick for the spread of retries. They are spread over the time from the first
+ * to the last arrival, at least ten seconds, so that a short incident is not compared with a quiet minute. The same seed
+ * gives the same stream.
+ */
+export function poissonCounts(counts: readonly number[], seed: number): readonly number[] {
+  const arrivals = counts.reduce((sum, count) => sum + count, 0);
+  const last = counts.findLastIndex((count) => count > 0);
+  const span = Math.max(SPAN_BINS_MIN, last + 1 - counts.findIndex((count) => count > 0));
+  const first = Math.max(0, last + 1 - span);
+  const random = new Array<number>(BINS).fill(0);
   let state = seed >>> 0;
   for (let at = 0; at < Math.min(arrivals, POISSON_MAX); at++) {
     // Mulberry32.
     state = (state + 0x6d2b79f5) >>> 0;
     let mixed = Math.imul(state ^ (state >>> 15), state | 1);
     mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    const bin = Math.floor((((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32) * BINS);
-    counts[bin] = (counts[bin] ?? 0) + 1;
+    const bin = first + Math.floor((((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32) * span);
+    random[bin] = (random[bin] ?? 0) + 1;
   }
-  return counts;
+  return random;
 }
 
 const POISSON_MAX = 1_000_000;
@@ -111,5 +119,7 @@ interface Ring {
 export const BIN_MS = 50;
 export const BINS = 60_000 / BIN_MS;
 const RATE_BINS = 10_000 / BIN_MS;
+/** The least span of the random arrivals. */
+const SPAN_BINS_MIN = 10_000 / BIN_MS;
 /** Too few arrivals for a ratio. */
 const ARRIVALS_MIN = 20;

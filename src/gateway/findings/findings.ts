@@ -41,7 +41,7 @@ export interface StatusFacts {
 export interface LockFacts {
   readonly key: string;
   readonly holder: string | null;
-  readonly expires_at: string;
+  readonly expires_at: string | null;
   readonly waiters: number;
   readonly busy_last_minute: number;
 }

@@ -1,16 +1,17 @@
-/** Locks that are held or waited for, of all tenants. */
+/** Locks that are held, waited for, or were busy in the last minute, of all tenants. */
 import { Type } from "typebox";
 import type { Engine } from "../../engine/engine.ts";
 import type { LockFacts } from "../findings/findings.ts";
 import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route } from "../route.ts";
 import { PAGE_LIMITS, queryText, readLimit } from "../views/page.ts";
+import { orNull } from "../views/schemas.ts";
 
 export const LOCK = Type.Object(
   {
     key: Type.String(),
     holder: Type.Union([Type.String(), Type.Null()], { description: "The process and purpose of the holder." }),
-    fence: Type.Integer(),
-    expires_at: Type.String({ description: "When the lease ends unless it is renewed." }),
+    fence: orNull(Type.Integer({ description: "Null while the lock is free." })),
+    expires_at: orNull(Type.String({ description: "When the lease ends unless it is renewed." })),
     waiters: Type.Integer(),
     busy_last_minute: Type.Integer({
       description: "Failed attempts of this process to acquire the lock in the last minute.",
@@ -38,18 +39,25 @@ async function listLocks({ engine }: Gateway, { query }: GatewayRequest): Promis
   return ok({ items: await locksByContention(engine, limit), next_cursor: null });
 }
 
-export async function locksByContention(engine: Engine, limit: number): Promise<readonly LockFacts[]> {
+interface LockRow extends LockFacts {
+  readonly fence: number | null;
+}
+
+export async function locksByContention(engine: Engine, limit: number): Promise<readonly LockRow[]> {
   // The store lists by waiters. Without queues all counts are equal, so contended locks can be anywhere in the list.
   const locks = await engine.world.locks.list(PAGE_LIMITS.max);
   const nowMs = engine.world.clock.now();
-  const items = locks.map(({ key, holder, fence, expiresAtMs, waiters }) => ({
-    key,
-    holder,
-    fence,
-    expires_at: new Date(expiresAtMs).toISOString(),
-    waiters,
-    busy_last_minute: engine.lockStats.busyLastMinute(key, nowMs),
-  }));
-  items.sort((a, b) => b.waiters - a.waiters || b.busy_last_minute - a.busy_last_minute);
-  return items.slice(0, limit);
+  const busy = engine.lockStats.busyLastMinute(nowMs);
+  const rows = new Map<string, LockRow>();
+  for (const [key, busy_last_minute] of busy) rows.set(key, { ...FREE, key, busy_last_minute });
+  for (const { key, holder, fence, expiresAtMs, waiters } of locks) {
+    const expires_at = new Date(expiresAtMs).toISOString();
+    rows.set(key, { key, holder, fence, expires_at, waiters, busy_last_minute: busy.get(key) ?? 0 });
+  }
+  return [...rows.values()]
+    .sort((a, b) => b.waiters - a.waiters || b.busy_last_minute - a.busy_last_minute)
+    .slice(0, limit);
 }
+
+/** A contended lock without a queue is often free when it is looked at. */
+const FREE = { holder: null, fence: null, expires_at: null, waiters: 0 } as const;

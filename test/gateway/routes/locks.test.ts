@@ -42,3 +42,13 @@ test("orders by waiters, then by busy count, before the limit applies", async ()
   ]);
   void waiting.catch(() => undefined);
 });
+
+test("lists a lock that was busy in the last minute and is free now", async () => {
+  gateway = await openTestGateway();
+  const held = await gateway.world.locks.acquire({ key: "a", org: "acme", ttlMs: 60_000, waitMs: 0, owner: "one" });
+  const request = { key: "a", org: "acme", ttlMs: 60_000, waitMs: 0, path: "job" } as const;
+  await expect(withLock(gateway.engine, request, async () => {})).rejects.toThrow("is held by");
+  if (held.kind === "held") await held.lease.release();
+  const { items } = (await gateway.call("GET", "/api/v1/locks")).json();
+  expect(items).toEqual([{ key: "a", holder: null, fence: null, expires_at: null, waiters: 0, busy_last_minute: 1 }]);
+});

@@ -29,7 +29,10 @@ const WAVES = Type.Object(
         counts: BIN_COUNTS,
         poisson: Type.Object(
           { ...SPREAD, counts: BIN_COUNTS },
-          { description: "As many arrivals at random times, for comparison." },
+          {
+            description:
+              "As many arrivals at random times between the first and the last arrival (at least 10 s), for comparison.",
+          },
         ),
       }),
       { description: "Only with arrivals in the last minute." },
@@ -66,7 +69,7 @@ async function getWaves({ engine, info }: Gateway, { query }: GatewayRequest): P
       arm,
       ...spread,
       counts,
-      poisson: withCounts(poissonCounts(spread.total, seed)),
+      poisson: withCounts(poissonCounts(counts, seed)),
     };
   });
   return ok({
