@@ -12,6 +12,7 @@ import { BACKLOG_SUITE } from "./suites/backlog.ts";
 import { FANOUT_SUITE } from "./suites/fanout.ts";
 import { JOBS_SUITE } from "./suites/jobs.ts";
 import { LATENESS_SUITE } from "./suites/lateness.ts";
+import { LISTS_SUITE } from "./suites/lists.ts";
 import { LOCK_SUITE } from "./suites/lock.ts";
 import { PARKED_SUITE } from "./suites/parked.ts";
 import { POLICY_SUITE } from "./suites/policy.ts";
@@ -28,6 +29,7 @@ const SUITES: Readonly<Record<SuiteName, Suite>> = {
   parked: PARKED_SUITE,
   lateness: LATENESS_SUITE,
   timers: TIMERS_SUITE,
+  lists: LISTS_SUITE,
   policy: POLICY_SUITE,
   runs: RUNS_SUITE,
   admission: ADMISSION_SUITE,

@@ -4,6 +4,7 @@ import { openJobBackend, openRunBackend } from "./backends.ts";
 import { runAdmission } from "./cordum/admission.ts";
 import { runFanOut } from "./cordum/fan-out.ts";
 import { serveFanControl, serveFanWorkers } from "./cordum/fan-out-processes.ts";
+import { fillLists } from "./cordum/lists.ts";
 import { runTimers } from "./cordum/timers.ts";
 import { runLateness } from "./lateness.ts";
 import { runLocks } from "./lock-contention.ts";
@@ -48,6 +49,8 @@ function figuresOf(task: Task): Promise<unknown> {
       return runLateness(task, openJobBackend);
     case "timers":
       return runTimers(task);
+    case "fill-lists":
+      return fillLists(task);
     case "policy":
       return runPolicy(task);
     case "admission":

@@ -6,6 +6,7 @@ export type Task =
   | ParkedTask
   | LatenessTask
   | TimersTask
+  | FillListsTask
   | PolicyTask
   | AdmissionTask
   | FanTask
@@ -105,6 +106,13 @@ export interface TimersTask {
   /** Per round. */
   readonly sweeps: number;
   readonly serverPids: readonly number[];
+}
+
+/** Writes the records of the `lists` suite. */
+export interface FillListsTask {
+  readonly kind: "fill-lists";
+  readonly backend: BackendSpec;
+  readonly jobs: number;
 }
 
 /** Sequential policy checks. */
