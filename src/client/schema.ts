@@ -1228,6 +1228,10 @@ export interface PolicyDecision {
   readonly constraints?: Constraints | undefined;
   readonly remediations?: ReadonlyArray<PolicyRemediation> | undefined;
   readonly approval?: ApprovalTerms | undefined;
+  /** With `THROTTLE`: the next slot of the rate. */
+  readonly until?: string | undefined;
+  /** Limits of earlier rules, in their order: the request counts for each of them. */
+  readonly limits?: ReadonlyArray<PolicyLimit> | undefined;
 }
 
 export type PolicyDecisionName = "ALLOW" | "DENY" | "REQUIRE_APPROVAL" | "THROTTLE" | "ALLOW_WITH_CONSTRAINTS";
@@ -1269,6 +1273,10 @@ export interface PolicyExplanation {
   readonly constraints?: Constraints | undefined;
   readonly remediations?: ReadonlyArray<PolicyRemediation> | undefined;
   readonly approval?: ApprovalTerms | undefined;
+  /** With `THROTTLE`: the next slot of the rate. */
+  readonly until?: string | undefined;
+  /** Limits of earlier rules, in their order: the request counts for each of them. */
+  readonly limits?: ReadonlyArray<PolicyLimit> | undefined;
   /** The rules before the deciding one, and why they did not match. */
   readonly tried: ReadonlyArray<{
     readonly rule_id: string;
@@ -1279,6 +1287,21 @@ export interface PolicyExplanation {
   }>;
   /** Number of earlier rules that `tried` does not list. */
   readonly omitted: number;
+}
+
+export interface PolicyLimit {
+  readonly rule_id: string;
+  readonly kind: "throttle" | "velocity";
+  /** `tenant`, `topic`, `caller` or `label:NAME`. */
+  readonly by: string;
+  /** The value of `by`; each tenant has its own. */
+  readonly key: string;
+  readonly max: number;
+  readonly within_ms: number;
+  /** What the request adds. */
+  readonly amount: number;
+  /** Without this request. Absent in simulations, which count nothing. */
+  readonly used?: number | undefined;
 }
 
 export interface PolicyRelease {
@@ -1366,6 +1389,8 @@ export interface PolicyRule {
   readonly constraints?: Constraints | undefined;
   readonly remediations?: ReadonlyArray<PolicyRemediation> | undefined;
   readonly approval?: ApprovalTerms | undefined;
+  readonly throttle?: ThrottleTerms | undefined;
+  readonly velocity?: VelocityTerms | undefined;
 }
 
 export interface PolicyRules {
@@ -1389,6 +1414,10 @@ export interface PolicySimulation {
     readonly constraints?: Constraints | undefined;
     readonly remediations?: ReadonlyArray<PolicyRemediation> | undefined;
     readonly approval?: ApprovalTerms | undefined;
+    /** With `THROTTLE`: the next slot of the rate. */
+    readonly until?: string | undefined;
+    /** Limits of earlier rules, in their order: the request counts for each of them. */
+    readonly limits?: ReadonlyArray<PolicyLimit> | undefined;
     readonly in_force?: PolicyDecisionName | undefined;
   }>;
   readonly by_decision: Readonly<Record<string, number>>;
@@ -2573,6 +2602,12 @@ export interface SubmitResponse {
   readonly no_approver?: NoApprover | undefined;
 }
 
+export interface ThrottleTerms {
+  readonly rate: string;
+  /** `tenant`, `topic`, `caller` or `label:NAME`. */
+  readonly by: string;
+}
+
 export interface TimelineLine {
   readonly seq: number;
   /** Time of the event. */
@@ -2604,6 +2639,14 @@ export interface TriggerScheduleRequest {
   /** Start although a run of the schedule is open; by default a 409. */
   readonly overlap?: "allow" | undefined;
   readonly idempotency_key?: string | undefined;
+}
+
+export interface VelocityTerms {
+  readonly max: number;
+  readonly within: string;
+  /** `tenant`, `topic`, `caller` or `label:NAME`. */
+  readonly by: string;
+  readonly sum?: string | undefined;
 }
 
 export interface Waves {

@@ -164,6 +164,7 @@ function limitSettings(values: Values): Settings["limits"] {
     concurrentJobsMax: values["limits.max_concurrent_jobs"] === null ? null : number("limits.max_concurrent_jobs"),
     concurrentRunsMax: number("limits.max_concurrent_runs"),
     schedulesMax: number("limits.schedules_max"),
+    policyKeysMax: number("limits.policy_keys_max"),
     scheduleIntervalMsMin: number("limits.schedule_interval_min_ms"),
   };
 }

@@ -18,6 +18,13 @@ export const RUN_SETTINGS = [
     help: "Schedules per tenant; new ones above it are rejected with 409. For one tenant: `orgs.<id>.limits.schedules_max`.",
   },
   {
+    name: "limits.policy_keys_max",
+    type: count("keys", 100, 10_000_000),
+    default: 10_000,
+    live: true,
+    help: "Keys of policy limits (`throttle.rate`, `velocity`) that are counted per tenant; beyond it, new keys of a rule share one count.",
+  },
+  {
     name: "limits.schedule_interval_min_ms",
     type: ms(1_000, DAY_MS),
     default: 10_000,

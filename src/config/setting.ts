@@ -47,7 +47,8 @@ export type Unit =
   | "streams"
   | "topics"
   | "schedules"
-  | "percent";
+  | "percent"
+  | "keys";
 
 export const MINUTE_MS = 60_000;
 export const HOUR_MS = 60 * MINUTE_MS;

@@ -57,6 +57,8 @@ export interface Settings {
     readonly concurrentRunsMax: number;
     /** Schedules of one tenant. */
     readonly schedulesMax: number;
+    /** Counted keys of policy limits, per tenant. */
+    readonly policyKeysMax: number;
     /** The shortest interval of a schedule. */
     readonly scheduleIntervalMsMin: number;
   };

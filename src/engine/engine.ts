@@ -8,6 +8,7 @@ import { drainBacklog, LongPollWaiters } from "./dispatch/index.ts";
 import { FairnessThrottle } from "./fairness-throttle.ts";
 import { AdmissionLimiter } from "./intake/index.ts";
 import { JobCache } from "./job-cache.ts";
+import { WindowQueue } from "./limits/index.ts";
 import { LockStats } from "./lock-stats.ts";
 import { onDue } from "./maintenance/index.ts";
 import { ContentionRecorder, EventFeed, RetryArrivals } from "./observe/index.ts";
@@ -47,6 +48,7 @@ export interface Engine {
   readonly pools: Pools;
   readonly waiters: LongPollWaiters;
   readonly safety: SafetyState;
+  readonly windows: WindowQueue;
   /** The policy in force in this process; `world.safety` may call another process. */
   readonly kernel: LiveKernel;
   readonly planCache: PlanCache;
@@ -72,6 +74,7 @@ export type DispatchContext = Needs<
   | "registry"
   | "pools"
   | "safety"
+  | "windows"
   | "runInbox"
 >;
 
@@ -101,6 +104,7 @@ export function openEngine(world: World, config: LiveSettings, kernel: LiveKerne
     pools: new Pools(),
     waiters: new LongPollWaiters(world, events),
     safety: new SafetyState({ world, settings, tasks, kernel }),
+    windows: new WindowQueue(),
     planCache: new PlanCache(),
     runCache: new RunCache(),
     admissionLimiter: new AdmissionLimiter(),

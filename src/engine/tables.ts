@@ -13,6 +13,7 @@ import { POLICY_CHOICE, POLICY_RELEASES, POLICY_TEXTS } from "../core/model/poli
 import { RUN_RESERVATIONS, RUNS, TIMELINE } from "../core/model/run.ts";
 import type { Placement, Table } from "../core/model/table.ts";
 import { WORKFLOW_HEADS, WORKFLOW_VERSIONS } from "../core/model/workflow.ts";
+import { WINDOWS } from "../core/policy/limits/window.ts";
 import { isRolloutRecord, ROLLOUTS } from "../core/rollout/rollout.ts";
 import { JUDGEMENTS } from "../core/rollout/stored-judgement.ts";
 import { SCHEDULES } from "../core/schedule/schedule.ts";
@@ -45,6 +46,7 @@ export const TABLES: readonly Table<never>[] = [
   SCHEDULES,
   SESSIONS,
   TIMELINE,
+  WINDOWS,
   WORKFLOW_HEADS,
   WORKFLOW_VERSIONS,
 ];

@@ -52,6 +52,11 @@ export const METRICS = {
     labels: [],
     help: "Jobs dispatched without a safety verdict under a fail-open lease.",
   },
+  cordum_policy_limit_exceeded_total: {
+    type: "counter",
+    labels: ["kind"],
+    help: "Decisions of rules whose limit (throttle rate, velocity) was exceeded.",
+  },
   cordum_outbox_repairs_total: {
     type: "counter",
     labels: [],

@@ -64,6 +64,7 @@ export const SAFETY = {
       int64("approval_expires_ms", EXTENSIONS_FROM),
       bool("approval_by_submitter", EXTENSIONS_FROM + 1),
       json("explanation", EXTENSIONS_FROM + 2),
+      json("limits", EXTENSIONS_FROM + 8),
     ],
     PolicyConstraints: [
       message("budgets", 1, "BudgetConstraints"),

@@ -7,9 +7,11 @@
  * 3. Malformed bytes throw a `MalformedError`.
  * 4. A check without its input, or with an input of an unsupported type, sets `inputOmitted`, which differs from having no
  *    input. Third parties express this by a size without content.
- * 5. The caller is an extension field, which only the control plane writes: labels and metadata come from submitters.
+ * 5. Limits of rules are an extension field. A kernel that does not send them has decided without them.
+ * 6. The caller is an extension field, which only the control plane writes: labels and metadata come from submitters.
  */
 import type { Constraints, Decision, Effect, PolicyRequest, Remediation } from "../core/policy/decision.ts";
+import type { Limit } from "../core/policy/limits/limit.ts";
 import { MalformedError } from "./bytes.ts";
 import type { PlainMessage } from "./fields.ts";
 import { compile } from "./protobuf.ts";
@@ -95,6 +97,7 @@ export function encodeDecision(decision: Decision, explanation?: unknown): Uint8
     approvalExpiresMs: approval?.expiresMs ?? undefined,
     approvalBySubmitter: approval?.bySubmitter,
     explanation,
+    limits: decision.limits,
   });
 }
 
@@ -115,8 +118,25 @@ export function decodeDecision(bytes: Uint8Array): Decision {
       ? {}
       : { remediations: (message.remediations as PlainMessage[]).map(remediationOf) }),
     ...(hasTerms ? { approval: { expiresMs, bySubmitter: bySubmitter ?? false } } : {}),
+    ...(message.limits === undefined ? {} : { limits: limitsIn(message.limits) }),
   };
 }
+
+/** A limit that is not understood would let the job pass: the whole response is malformed. */
+function limitsIn(value: unknown): readonly Limit[] {
+  if (Array.isArray(value) && value.every(isLimit)) return value;
+  throw new MalformedError("response of the safety kernel with limits of an unknown form");
+}
+
+function isLimit(value: unknown): value is Limit {
+  const limit = value as Partial<Limit> | null;
+  const isKnown = limit?.kind === "throttle" || limit?.kind === "velocity";
+  const texts = [limit?.ruleId, limit?.by, limit?.key, limit?.exceeded?.effect, limit?.exceeded?.reason];
+  const numbers = [limit?.max, limit?.withinMs, limit?.amount];
+  return isKnown && texts.every((text) => typeof text === "string") && numbers.every(isPositive);
+}
+
+const isPositive = (value: unknown): boolean => typeof value === "number" && value > 0;
 
 /** The explanation of an `Explain` response; undefined from third-party kernels. */
 export function explanationIn(bytes: Uint8Array): unknown {

@@ -5,6 +5,7 @@ import { diff } from "../../core/policy/diff.ts";
 import { readPolicy } from "../../core/policy/document.ts";
 import { simulate, simulationBudget } from "../../core/policy/evaluate.ts";
 import { explain } from "../../core/policy/explain.ts";
+import { formatDuration } from "../../core/retry/duration.ts";
 import { type PolicyRequestBody, readPolicyRequest } from "../../gateway/routes/policy-request.ts";
 import { diffView, explanationView, simulationView } from "../../gateway/views/policy-views.ts";
 import type { Client, Json } from "../client.ts";
@@ -50,7 +51,7 @@ export async function explainPolicy(
   const answer: Json =
     options.policy === undefined
       ? await client().policy.explain(question)
-      : explanationView(explain(snapshotIn(options.policy), requestFrom(question, "explain")), () => true);
+      : explanationView(explain(snapshotIn(options.policy), requestFrom(question, "explain")), null, () => true);
   if (options.json) printJson(io, answer);
   else io.out(explanationText(answer));
   return EXIT.ok;
@@ -209,8 +210,12 @@ function explanationText(answer: Json): string {
     `  rule ${rule_id} did not match:\n`,
     ...mismatches.map(({ part, text }: Json) => `    ${part}: ${text}\n`),
   ]);
+  const limits = (answer.limits ?? []).map(
+    ({ rule_id, kind, used, max, within_ms, by }: Json) =>
+      `  rule ${rule_id}: ${kind}${used === undefined ? "" : ` ${used} of`} ${max} in ${formatDuration(within_ms)} by ${by}\n`,
+  );
   const more = answer.omitted > 0 ? `  ${answer.omitted} more rules did not match\n` : "";
-  return `${answer.decision} by ${rule}: ${answer.reason}\nsnapshot ${answer.snapshot}\n${tried.join("")}${more}`;
+  return `${answer.decision} by ${rule}: ${answer.reason}\nsnapshot ${answer.snapshot}\n${tried.join("")}${more}${limits.join("")}`;
 }
 
 function simulationText(answer: Json, requests: readonly PolicyRequestBody[]): string {

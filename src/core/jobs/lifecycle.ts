@@ -71,7 +71,11 @@ export function decideSafety(job: Job, safety: Decision, context: DecisionContex
     case "require_approval":
       return requestApproval(job, safety, context);
     case "throttle": {
-      const { delayMs, setBy } = chooseDelay(job, "throttled", undefined, context);
+      const { untilMs, ruleId } = safety;
+      const { delayMs, setBy } =
+        untilMs === undefined
+          ? chooseDelay(job, "throttled", undefined, context)
+          : { delayMs: Math.max(0, untilMs - context.nowMs), setBy: `rule \`${ruleId}\`` };
       return { ...job, safety, ...waitFor(job, "throttled", "throttled", safety.reason, delayMs, setBy, context) };
     }
     case "deny": {
@@ -125,7 +129,7 @@ export function cancelJob(job: Job, who: string, why: string, context: DecisionC
 export function redriveJob(job: Job, who: string, context: DecisionContext): Job | null {
   if (!REDRIVABLE.includes(job.state)) return null;
   const { nowMs, settings } = context;
-  const { leaseId: _, progress: __, approval: ___, failures: ____, sentTo: _____, ...kept } = job;
+  const { leaseId: _, progress: __, approval: ___, failures: ____, sentTo: _____, counted: ______, ...kept } = job;
   const forMs = Math.min(settings.job.deadlineMs, budgetMsOf(job.details));
   const isAllowed = job.safety?.effect === "allow" || job.safety?.effect === "allow_with_constraints";
   return {

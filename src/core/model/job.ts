@@ -1,5 +1,6 @@
 import type { JobPriority } from "../../protocol/packet.ts";
 import type { ActorType, Decision } from "../policy/decision.ts";
+import type { Counted } from "../policy/limits/apply-limits.ts";
 import type { RetryState } from "../retry/budget.ts";
 import type { WireError } from "../retry/intent.ts";
 import type { RetryClass } from "../retry/retry-classes.ts";
@@ -102,6 +103,8 @@ export interface Job {
   readonly measures?: Measures;
   /** Counted payload bytes (`quota.ts`); absent if there are none. */
   readonly bytes?: number;
+  /** The limits of the policy that this job counts for. */
+  readonly counted?: readonly Counted[];
   /** The job has the lists of filters. Absent in jobs of earlier versions until their next change. */
   readonly indexed?: 1;
 }
@@ -370,5 +373,6 @@ function copyOf(job: Job): Writable<Job> {
   if (job.arms !== undefined) copy.arms = job.arms;
   if (job.measures !== undefined) copy.measures = job.measures;
   if (job.bytes !== undefined) copy.bytes = job.bytes;
+  if (job.counted !== undefined) copy.counted = job.counted;
   return copy;
 }

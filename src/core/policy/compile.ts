@@ -7,9 +7,11 @@
 import { createHash } from "node:crypto";
 import { bareTopic } from "../model/canonical.ts";
 import { canonicalText } from "../model/json.ts";
+import { parseDuration } from "../retry/duration.ts";
 import { type Condition, Conditions } from "./condition.ts";
 import type { ActorType, ApprovalTerms, Decision } from "./decision.ts";
 import type { McpMatch, PolicyDocument, Rule } from "./document.ts";
+import { LIMIT_BOUNDS, type LimitBy, type LimitKind, parseRate } from "./limits/limit.ts";
 import { NamePatterns, parsePattern, type TopicPattern } from "./pattern.ts";
 import { MCP_LABELS } from "./request-view.ts";
 import { RuleIndex } from "./rule-index.ts";
@@ -39,6 +41,15 @@ export interface CompiledRule {
   /** The key of `match.mcp`, its label, and the name patterns. */
   readonly mcp: readonly (readonly [keyof McpMatch, string, NamePatterns])[];
   readonly when: Condition | null;
+  readonly limit: CompiledLimit | null;
+}
+
+export interface CompiledLimit {
+  readonly kind: LimitKind;
+  readonly max: number;
+  readonly withinMs: number;
+  readonly by: LimitBy;
+  readonly sum: Condition | null;
 }
 
 /** One match suffices. */
@@ -89,7 +100,18 @@ function compileRule(rule: Rule, snapshot: string, conditions: Conditions): Comp
       return patterns === undefined ? [] : [[part, MCP_LABELS[part], new NamePatterns(patterns)] as const];
     }),
     when: match.when === undefined ? null : compileWhen(rule.id, match.when, conditions),
+    limit: compileLimit(rule, conditions),
   };
+}
+
+function compileLimit({ id, throttle, velocity }: Rule, conditions: Conditions): CompiledLimit | null {
+  if (throttle !== undefined) return { kind: "throttle", ...parseRate(throttle.rate), by: throttle.by, sum: null };
+  if (velocity === undefined) return null;
+  const { max, within, by, sum } = velocity;
+  const compiled = sum === undefined ? null : conditions.compileNumber(sum);
+  if (compiled?.kind === "bad") throw new Error(`rule \`${id}\`: \`sum\` ${compiled.problem}`);
+  const withinMs = parseDuration(within, LIMIT_BOUNDS.velocityWithin);
+  return { kind: "velocity", max, withinMs, by, sum: compiled?.condition ?? null };
 }
 
 const MCP_PARTS = ["servers", "tools", "resources", "actions"] as const;

@@ -51,11 +51,20 @@ export class Conditions {
   readonly #meter = this.#language.meter;
 
   compile(text: string): CompiledCondition {
+    return this.#compiled(text, ["bool"], "a boolean");
+  }
+
+  /** For `sum`. */
+  compileNumber(text: string): CompiledCondition {
+    return this.#compiled(text, ["double", "int", "uint"], "a number");
+  }
+
+  #compiled(text: string, types: readonly string[], what: string): CompiledCondition {
     const compiled = this.#language.compile(text);
     if (compiled.kind === "bad") return compiled;
     const { run, type, ast } = compiled;
-    if (type !== "bool" && type !== "dyn") {
-      return { kind: "bad", problem: `has type \`${type}\`, but must be a boolean` };
+    if (!types.includes(type) && type !== "dyn") {
+      return { kind: "bad", problem: `has type \`${type}\`, but must be ${what}` };
     }
     const nodes = nodesOf(ast);
     const reads = (variable: string) => nodes.some(({ op, args }) => op === "id" && args === variable);
@@ -85,12 +94,27 @@ export class Conditions {
     this.#view.request = null;
   }
 
-  evaluate({ run, readsInput }: Condition): Outcome {
+  evaluate(condition: Condition): Outcome {
+    return this.#answer(condition, (answer) =>
+      typeof answer === "boolean" ? answer : "the condition is not a boolean",
+    );
+  }
+
+  /** A number of at least 0, or an error text. */
+  number(condition: Condition): number | string {
+    return this.#answer(condition, (answer) => {
+      const number = typeof answer === "bigint" ? Number(answer) : answer;
+      return typeof number === "number" && number >= 0 && number < Number.POSITIVE_INFINITY
+        ? number
+        : "the value is not a number of at least 0";
+    });
+  }
+
+  #answer<T>({ run, readsInput }: Condition, read: (answer: unknown) => T | string): T | string {
     if (readsInput && this.#view.request?.inputOmitted !== undefined) return INPUT_OMITTED;
     try {
       const answer: unknown = run(this.#view);
-      if (this.#meter.isOver) return this.#meter.fault;
-      return typeof answer === "boolean" ? answer : "the condition is not a boolean";
+      return this.#meter.isOver ? this.#meter.fault : read(answer);
     } catch (error) {
       return this.#meter.isOver ? this.#meter.fault : faultOf(error);
     }

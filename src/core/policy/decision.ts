@@ -1,4 +1,5 @@
 import type { Caller } from "../model/caller.ts";
+import type { Limit } from "./limits/limit.ts";
 
 /** Request and response of the safety kernel. Plain data: it crosses processes and is stored on the job. */
 export interface PolicyRequest {
@@ -42,6 +43,10 @@ export interface Decision {
   readonly remediations?: readonly Remediation[];
   /** With `require_approval`. */
   readonly approval?: ApprovalTerms;
+  /** With `throttle`: when the job is checked again. */
+  readonly untilMs?: number;
+  /** Limits of earlier rules, in their order. Applied by the engine, and not stored. */
+  readonly limits?: readonly Limit[];
 }
 
 export interface ApprovalTerms {

@@ -16,6 +16,8 @@ import {
   type Effect,
   type Remediation,
 } from "./decision.ts";
+import type { ThrottleTerms, VelocityTerms } from "./limits/limit.ts";
+import { readThrottle, readVelocity } from "./limits/read-limits.ts";
 import { readMatch } from "./read-match.ts";
 import { readApproval, readConstraints, readRemediations } from "./read-terms.ts";
 import { optionalField, present, readYaml, type YamlFields, type YamlNode } from "./yaml-fields.ts";
@@ -41,6 +43,10 @@ export interface Rule {
   readonly remediations?: readonly Remediation[];
   /** With `require_approval`. */
   readonly approval?: ApprovalTerms;
+  /** With `throttle`: the rule applies beyond the rate. */
+  readonly throttle?: ThrottleTerms;
+  /** The rule applies beyond the limit. */
+  readonly velocity?: VelocityTerms;
 }
 
 /** All given parts must match; within a part, one name suffices. */
@@ -85,7 +91,17 @@ export function readPolicy(file: { readonly name: string; readonly text: string 
 }
 
 const DOCUMENT_KEYS = ["version", "default_decision", "rules"] as const;
-const RULE_KEYS = ["id", "match", "decision", "reason", "constraints", "remediations", "approval"] as const;
+const RULE_KEYS = [
+  "id",
+  "match",
+  "decision",
+  "reason",
+  "constraints",
+  "remediations",
+  "approval",
+  "throttle",
+  "velocity",
+] as const;
 const RULE_SHAPE = "a rule is a map with `id`, `match`, `decision` and `reason`";
 const DEFAULT_EFFECTS: readonly DefaultEffect[] = ["allow", "deny", "require_approval"];
 
@@ -136,13 +152,15 @@ function readRule(yaml: YamlFields, node: Node, conditions: Conditions): Rule {
     constraints: optionalField(fields, "constraints", (value) => readConstraints(yaml, value)),
     remediations: optionalField(fields, "remediations", (value) => readRemediations(yaml, value)),
     approval: optionalField(fields, "approval", (value) => readApproval(yaml, value)),
+    throttle: optionalField(fields, "throttle", (value) => readThrottle(yaml, value)),
+    velocity: optionalField(fields, "velocity", (value) => readVelocity(yaml, value, conditions)),
   };
   return { ...rule, ...present(terms) };
 }
 
 /** Rejects terms that do not fit the decision. */
 function checkTerms(yaml: YamlFields, rule: Node, fields: RuleFields, decision: Effect): void {
-  const only = (key: "constraints" | "approval", effect: Effect) => {
+  const only = (key: "constraints" | "approval" | "throttle", effect: Effect) => {
     const node = fields.get(key);
     if (node !== undefined && decision !== effect) {
       yaml.problem(node, `\`${key}\` requires \`decision: ${effect}\`, but the decision is \`${decision}\``);
@@ -150,6 +168,10 @@ function checkTerms(yaml: YamlFields, rule: Node, fields: RuleFields, decision: 
   };
   only("constraints", "allow_with_constraints");
   only("approval", "require_approval");
+  only("throttle", "throttle");
+  const velocity = fields.get("velocity");
+  if (velocity !== undefined && fields.has("throttle"))
+    yaml.problem(velocity, "a rule has `throttle` or `velocity`, not both; write two rules");
   if (decision === "allow_with_constraints" && !fields.has("constraints")) {
     yaml.problem(rule, "`decision: allow_with_constraints` needs `constraints`; without any, write `decision: allow`");
   }

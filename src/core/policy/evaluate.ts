@@ -1,8 +1,9 @@
 import { BudgetError, StepBudget } from "../expression/budget.ts";
 import { canonicalRequest } from "./canonical-request.ts";
 import type { CompiledRule, Snapshot } from "./compile.ts";
-import type { Outcome } from "./condition.ts";
+import type { Conditions, Outcome } from "./condition.ts";
 import { type Decision, EFFECTS, type Effect, type PolicyRequest } from "./decision.ts";
+import { type Limit, limitKey } from "./limits/limit.ts";
 import { matchesTopic, type NamePatterns, Topic } from "./pattern.ts";
 import { labelOf } from "./request-view.ts";
 import type { Bucket } from "./rule-index.ts";
@@ -15,6 +16,7 @@ import type { Bucket } from "./rule-index.ts";
  *    `allow` counts as not matching; `allow_with_constraints` denies, because a later rule might allow without
  *    constraints. The reason says so.
  * 3. Conditions are evaluated only if everything else matches and no earlier rule decides.
+ * 4. A rule with a limit decides only beyond it. The counts are not known here: the limit is part of the decision.
  */
 
 export function evaluate(snapshot: Snapshot, received: PolicyRequest): Decision {
@@ -24,15 +26,15 @@ export function evaluate(snapshot: Snapshot, received: PolicyRequest): Decision 
   snapshot.index.find(request, topic, found);
   const first = firstPlain(snapshot.rules, found, request, topic);
   const candidates = conditionalBefore(first, snapshot.rules, found, request, topic);
-  const decision = candidates === null ? null : evaluateConditions(snapshot, candidates, request);
-  return decision ?? snapshot.rules[first]?.decision ?? snapshot.defaultDecision;
+  const decision = snapshot.rules[first]?.decision ?? snapshot.defaultDecision;
+  return candidates === null ? decision : evaluateConditions(snapshot, candidates, request, decision);
 }
 
 /** The decision of a rule whose other parts match, given the outcome of its condition; null if it does not decide. */
-export function decisionAfter({ decision }: CompiledRule, outcome: Outcome): Decision | null {
+export function decisionAfter({ decision }: CompiledRule, outcome: Outcome, part = "when"): Decision | null {
   if (outcome === true) return decision;
   if (outcome === false) return null;
-  const because = `\`when\` failed: ${outcome}`;
+  const because = `\`${part}\` failed: ${outcome}`;
   switch (decision.effect) {
     case "allow":
       return null;
@@ -92,23 +94,59 @@ function evaluateConditions(
   { rules, conditions }: Snapshot,
   positions: number[],
   request: PolicyRequest,
-): Decision | null {
+  otherwise: Decision,
+): Decision {
   if (positions.length > 1) positions.sort((a, b) => a - b);
   conditions.open(request);
   try {
     let previous = -1;
+    const limits: Limit[] = [];
     for (const position of positions) {
       const rule = rules[position];
       // A rule can be found under several keys.
-      if (position === previous || rule === undefined || rule.when === null) continue;
+      if (position === previous || rule === undefined) continue;
       previous = position;
-      const decision = decisionAfter(rule, conditions.evaluate(rule.when));
-      if (decision !== null) return decision;
+      const decision = decisionAfter(rule, rule.when === null || conditions.evaluate(rule.when));
+      const limited = decision === null ? null : limitedBy(rule, decision, request, conditions);
+      if (limited === null) continue;
+      if (limited.kind === "decides") return withLimits(limited.decision, limits);
+      limits.push(limited.limit);
     }
-    return null;
+    return withLimits(otherwise, limits);
   } finally {
     conditions.close();
   }
+}
+
+export type Limited =
+  | { readonly kind: "decides"; readonly decision: Decision }
+  /** The rule decides only beyond its limit. */
+  | { readonly kind: "limits"; readonly limit: Limit };
+
+/** What a rule that matches contributes; null for nothing. A `sum` that fails is judged as a failed condition. */
+export function limitedBy(
+  rule: CompiledRule,
+  exceeded: Decision,
+  request: PolicyRequest,
+  conditions: Conditions,
+): Limited | null {
+  if (rule.limit === null) return { kind: "decides", decision: exceeded };
+  const { kind, by, max, withinMs, sum } = rule.limit;
+  const amount = sum === null ? 1 : conditions.number(sum);
+  if (typeof amount === "string") {
+    const decision = decisionAfter(rule, amount, "sum");
+    return decision === null ? null : { kind: "decides", decision };
+  }
+  if (amount === 0) return null;
+  const key = limitKey(by, request);
+  const ruleId = rule.rule.id;
+  return { kind: "limits", limit: { kind, ruleId, by, key, max, withinMs, amount, isSum: sum !== null, exceeded } };
+}
+
+/** A job that is denied in any case does not wait for a slot first. */
+export function withLimits(decision: Decision, limits: readonly Limit[]): Decision {
+  const relevant = decision.effect === "deny" ? limits.filter(({ kind }) => kind !== "throttle") : limits;
+  return relevant.length === 0 ? decision : { ...decision, limits: relevant };
 }
 
 /** Everything but the condition. `evaluate` stops at the first mismatch; `explain` checks the parts one by one. */
@@ -163,7 +201,7 @@ function hasMcp(expected: CompiledRule["mcp"], labels: PolicyRequest["labels"]):
   return true;
 }
 
-/** The decisions a policy would have made; nothing is applied. */
+/** The decisions a policy would have made; nothing is applied. Limits are shown, and count as not exceeded. */
 export interface Simulation {
   readonly snapshot: string;
   /** In request order. */

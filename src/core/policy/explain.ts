@@ -1,8 +1,20 @@
+import { formatDuration } from "../retry/duration.ts";
 import { canonicalRequest } from "./canonical-request.ts";
 import type { CompiledRule, Snapshot } from "./compile.ts";
 import type { Outcome } from "./condition.ts";
 import type { Decision, PolicyRequest } from "./decision.ts";
-import { decisionAfter, hasAny, hasLabel, hasName, hasPattern, hasTopic, matches } from "./evaluate.ts";
+import {
+  decisionAfter,
+  hasAny,
+  hasLabel,
+  hasName,
+  hasPattern,
+  hasTopic,
+  limitedBy,
+  matches,
+  withLimits,
+} from "./evaluate.ts";
+import type { Limit } from "./limits/limit.ts";
 import { Topic } from "./pattern.ts";
 import { CallerFields, labelOf } from "./request-view.ts";
 
@@ -33,23 +45,42 @@ export function explain(snapshot: Snapshot, received: PolicyRequest): Explanatio
   const request = canonicalRequest(received);
   const topic = new Topic(request.topic);
   const tried: TriedRule[] = [];
+  const limits: Limit[] = [];
   let count = 0;
   snapshot.conditions.open(request);
   try {
     for (const rule of snapshot.rules) {
       const isMatch = matches(rule, request, topic);
       const outcome = isMatch && (rule.when === null || snapshot.conditions.evaluate(rule.when));
-      const decision = decisionAfter(rule, outcome);
-      if (decision !== null) return { decision, tried, omitted: count - tried.length };
+      const matching = decisionAfter(rule, outcome);
+      const limited = matching === null ? null : limitedBy(rule, matching, request, snapshot.conditions);
+      if (limited?.kind === "decides") {
+        return { decision: withLimits(limited.decision, limits), tried, omitted: count - tried.length };
+      }
+      if (limited?.kind === "limits") limits.push(limited.limit);
       count += 1;
       if (tried.length >= TRIED_MAX) continue;
-      const mismatches = isMatch ? [unanswered(rule, outcome, request)] : mismatchesOf(rule, request, topic);
+      const mismatches = limitMismatch(rule, limited?.limit, matching) ?? [
+        ...(isMatch ? [unanswered(rule, outcome, request)] : mismatchesOf(rule, request, topic)),
+      ];
       tried.push({ ruleId: rule.rule.id, mismatches });
     }
   } finally {
     snapshot.conditions.close();
   }
-  return { decision: snapshot.defaultDecision, tried, omitted: count - tried.length };
+  return { decision: withLimits(snapshot.defaultDecision, limits), tried, omitted: count - tried.length };
+}
+
+/** A rule that matches and has a limit; null for others. */
+function limitMismatch(
+  { limit }: CompiledRule,
+  found: Limit | undefined,
+  matching: Decision | null,
+): Mismatch[] | null {
+  if (limit === null || matching === null) return null;
+  if (found === undefined) return [{ part: "velocity.sum", text: "the request adds nothing to the sum" }];
+  const { kind, max, withinMs, by } = found;
+  return [{ part: kind, text: `the rule applies beyond ${max} in ${formatDuration(withinMs)} by ${by}` }];
 }
 
 function mismatchesOf(rule: CompiledRule, request: PolicyRequest, topic: Topic): Mismatch[] {

@@ -6,7 +6,8 @@
  *    for every request.
  * 2. Topics with wildcards are stored in token tries: by first tokens if open at the end, by last tokens if open at the
  *    start.
- * 3. Rules with a condition are stored separately, because they are evaluated later. Positions in each list ascend.
+ * 3. Rules with a condition or a limit are stored separately, because they are evaluated later. Positions in each list
+ *    ascend.
  */
 import type { CompiledRule } from "./compile.ts";
 import type { PolicyRequest } from "./decision.ts";
@@ -39,7 +40,7 @@ export class RuleIndex {
     const ways = rules.map(indexOptions);
     for (const key of ways.flat(2)) shared.set(nameOf(key), (shared.get(nameOf(key)) ?? 0) + 1);
     for (const [position, rule] of rules.entries()) {
-      for (const key of rarest(ways[position] ?? [], shared)) put(this.#bucketOf(key), position, rule.when !== null);
+      for (const key of rarest(ways[position] ?? [], shared)) put(this.#bucketOf(key), position, isConditional(rule));
     }
   }
 
@@ -117,6 +118,8 @@ interface TokenNode {
   /** Patterns that continue with one or more arbitrary tokens. */
   readonly more: Bucket;
 }
+
+const isConditional = ({ when, limit }: CompiledRule): boolean => when !== null || limit !== null;
 
 /** Alternative key lists; the rule is stored under all keys of the chosen one. */
 function indexOptions(rule: CompiledRule): readonly (readonly IndexKey[])[] {

@@ -6,6 +6,7 @@ import { markSubRunLeft } from "../../core/workflow/run/step-job.ts";
 import { type Guard, type Put, put, type Versioned } from "../../ports/store.ts";
 import { decisionContext } from "../context.ts";
 import type { DispatchContext, Needs } from "../engine.ts";
+import { releaseSlots } from "../limits/index.ts";
 import { failureMessage } from "../packets.ts";
 import type { RunPath } from "../runs/index.ts";
 
@@ -54,7 +55,10 @@ export async function settleJobAlone(
     watch: [backlogOf(next.topic)],
   });
   if (committed.kind !== "committed") return false;
-  if (isFinal(next.state)) engine.world.metrics.add("cordum_jobs_total", { state: next.state });
+  if (isFinal(next.state)) {
+    engine.world.metrics.add("cordum_jobs_total", { state: next.state });
+    releaseSlots(engine, found.value);
+  }
   if (deadLetter) {
     const labels = engine.settings.labelled({ reason: deadLetter.reason }, deadLetter.arms);
     engine.world.metrics.add("cordum_dead_letters_total", labels);

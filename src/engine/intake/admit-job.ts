@@ -12,6 +12,7 @@ import { decisionLine, recordAudit, repeatedLine } from "../audit/index.ts";
 import { decisionContext } from "../context.ts";
 import { placeJob } from "../dispatch/index.ts";
 import type { DispatchContext, Needs } from "../engine.ts";
+import { decideLimited } from "../limits/index.ts";
 import { refused, submitMessage } from "../packets.ts";
 import { ownedByJob, type Place, readSent, storeBytes, storeSent, tooLargeText } from "../payloads.ts";
 import { admissionGuards, QuotaExceeded, requireRoom, throwIfExceeded } from "../quotas.ts";
@@ -77,7 +78,14 @@ async function takeIn(engine: DispatchContext & Needs<"audit">, submission: Subm
   const reservation = reserve(engine, submission, jobId, traceId);
 
   if (safety.local) {
-    const checked = decideSafety(job, safety.local(policyRequestOf(job)), context);
+    const decision = safety.local(policyRequestOf(job));
+    if (decision.limits !== undefined) {
+      const placed = await decideLimited(engine, job, decision, (decided, puts, guards) =>
+        placeJob(engine, null, decided, [...reservation, ...puts], guards),
+      );
+      return placed === "stale" ? replay(engine, submission, job) : { kind: "accepted", jobId, traceId, state: placed };
+    }
+    const checked = decideSafety(job, decision, context);
     recordAudit(engine, decisionLine(checked));
     const placed = await placeJob(engine, null, checked, reservation);
     if (placed !== "stale") return { kind: "accepted", jobId, traceId, state: placed };

@@ -11,6 +11,7 @@ import { PARKED, RETRY_STATES } from "../../core/model/parked-message.ts";
 import { RUN_RESERVATIONS, RUNS } from "../../core/model/run.ts";
 import type { Table } from "../../core/model/table.ts";
 import { WORKFLOW_HEADS } from "../../core/model/workflow.ts";
+import { type StoredWindow, WINDOWS } from "../../core/policy/limits/window.ts";
 import { retryDelay } from "../../core/retry/intent.ts";
 import { SCHEDULES } from "../../core/schedule/schedule.ts";
 import type { Labels } from "../../ports/metrics.ts";
@@ -82,7 +83,7 @@ function handler<T>(
 const expiring = <T>(table: Table<T>) => handler(table, (engine, found) => forget(engine, table, found));
 
 const EXPIRING: ReadonlySet<string> = new Set(
-  [RETRY_STATES, RESERVATIONS, RUN_RESERVATIONS, DEAD_LETTERS, CONTENTION, SESSIONS].map(({ name }) => name),
+  [RETRY_STATES, RESERVATIONS, RUN_RESERVATIONS, DEAD_LETTERS, CONTENTION, SESSIONS, WINDOWS].map(({ name }) => name),
 );
 
 const TIMER_HANDLERS: ReadonlyMap<string, TimerHandler> = new Map([
@@ -95,6 +96,7 @@ const TIMER_HANDLERS: ReadonlyMap<string, TimerHandler> = new Map([
   expiring(DEAD_LETTERS),
   expiring(CONTENTION),
   expiring(SESSIONS),
+  handler(WINDOWS, forgetWindow),
   handler(FAIL_OPENS, onFailOpenDue),
   handler(WORKFLOW_HEADS, onWorkflowDue),
   handler(NOTIFICATIONS, onNotificationDue),
@@ -147,6 +149,11 @@ export async function removeJob(engine: Needs<"world" | "commit">, found: Versio
   if (attempt > 0) keys.add(inputKey(id)).add(outputKey(id));
   const committed = await engine.commit({ org, puts: [put(JOBS, found.id, found, null)] });
   if (committed.kind === "committed") await Promise.all([...keys].map((key) => engine.world.blobs.delete(key)));
+}
+
+/** Nothing in it counts any more. */
+async function forgetWindow(engine: Needs<"commit">, found: Versioned<StoredWindow>): Promise<void> {
+  await engine.commit({ org: found.value.org, puts: [put(WINDOWS, found.id, found, null)] });
 }
 
 async function forget<T>(engine: Needs<"commit">, table: Table<T>, found: Versioned<T>): Promise<void> {

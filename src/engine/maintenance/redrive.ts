@@ -2,6 +2,7 @@ import { decideSafety, redriveJob } from "../../core/jobs/lifecycle.ts";
 import { DEAD_LETTERS, type DeadLetter } from "../../core/model/dead-letter.ts";
 import { JOBS, type Job, type JobState } from "../../core/model/job.ts";
 import { RETRY_STATES } from "../../core/model/parked-message.ts";
+import type { Decision } from "../../core/policy/decision.ts";
 import type { Message } from "../../ports/bus.ts";
 import { type Put, put, type Versioned } from "../../ports/store.ts";
 import { fromBase64 } from "../../protocol/base64.ts";
@@ -13,6 +14,7 @@ import { decisionContext } from "../context.ts";
 import { originalId, redeliveryId, retryKeyOf } from "../delivery/index.ts";
 import { placeJob } from "../dispatch/index.ts";
 import type { Needs, RunContext } from "../engine.ts";
+import { decideLimited } from "../limits/index.ts";
 import { submitMessage } from "../packets.ts";
 import { keepPayload } from "../payloads.ts";
 import { type RunLimitReached, rejoinRun, stopSubRun } from "../runs/index.ts";
@@ -108,8 +110,7 @@ async function retryJob(
   ];
   if (redriven.step) return rejoinRun(engine, { found, redriven, by, puts });
   if (safety.local) {
-    const checked = decideSafety(redriven, safety.local(policyRequestOf(redriven)), decisionContext(engine, redriven));
-    const state = await placeJob(engine, found, checked, [...puts, auditPut(engine, decisionLine(checked))]);
+    const state = await placeRedriven(engine, found, redriven, safety.local(policyRequestOf(redriven)), puts);
     return state === "stale" ? "stale" : { kind: "revived", jobId, state };
   }
   const announced = submitMessage(name, redriven);
@@ -120,6 +121,22 @@ async function retryJob(
     sends: [{ ...announced, id: `${announced.id}@${found.version + 1}` }],
   });
   return committed.kind === "committed" ? { kind: "revived", jobId, state: redriven.state } : "stale";
+}
+
+function placeRedriven(
+  engine: RunContext,
+  found: Versioned<Job>,
+  redriven: Job,
+  decision: Decision,
+  puts: readonly Put[],
+): Promise<JobState | "stale"> {
+  if (decision.limits !== undefined) {
+    return decideLimited(engine, redriven, decision, (decided, more, guards) =>
+      placeJob(engine, found, decided, [...puts, ...more], guards),
+    );
+  }
+  const decided = decideSafety(redriven, decision, decisionContext(engine, redriven));
+  return placeJob(engine, found, decided, [...puts, auditPut(engine, decisionLine(decided))]);
 }
 
 /** Extends the retention of the input. */

@@ -10,6 +10,7 @@ import { stepJob } from "../../core/workflow/run/step-job.ts";
 import type { Busy } from "../../ports/evaluator.ts";
 import { decisionContext, NO_UNIT } from "../context.ts";
 import type { Needs } from "../engine.ts";
+import { previewLimits } from "../limits/index.ts";
 import { loadWorkflow, planOf, versionToRun } from "../runs/index.ts";
 import { askKernel, policyRequestOf } from "../safety/index.ts";
 
@@ -115,7 +116,7 @@ async function dryStep(
   const request = policyRequestOf(jobOf(engine, run, step, act.topic, rendered.value));
   const checked = await askKernel(engine, request);
   return checked.kind === "decided"
-    ? { ...shown, decision: checked.decision }
+    ? { ...shown, decision: (await previewLimits(engine, run.org, checked.decision)).decision }
     : { ...shown, decision: null, unavailable: checked.reason };
 }
 

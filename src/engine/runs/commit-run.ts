@@ -17,6 +17,7 @@ import { auditDecisionPuts, decisionLine, recordAudit } from "../audit/index.ts"
 import { decisionContext } from "../context.ts";
 import { capacityGuards, dispatchBlock, dispatched, drainBacklog, sendJob, windowOf } from "../dispatch/index.ts";
 import type { DispatchContext, Needs } from "../engine.ts";
+import { releaseSlots } from "../limits/index.ts";
 import { failureMessage, submitMessage } from "../packets.ts";
 import type { RunDecision } from "./decide-run.ts";
 
@@ -91,6 +92,7 @@ export async function commitRun(
       const version = (before?.version ?? 0) + 1;
       if (isRunFinal(run.state)) engine.runCache.forgetRun(run.id);
       else engine.runCache.rememberRun({ id: run.id, version, value: run });
+      for (const { found, next } of [...ends, ...stopped]) if (isFinal(next.state)) releaseSlots(engine, found.value);
       for (const job of sent.values()) sendJob(engine, { id: job.id, version: 1, value: job });
       for (const [at, topic] of freed.entries()) if ((committed.seen[at] ?? 0) > 0) drainBacklog(engine, topic);
       // The freed slot belongs to the waiting steps first.
@@ -105,16 +107,16 @@ export async function commitRun(
 }
 
 function sendsOf(engine: Needs<"world">, ends: readonly Ended[], made: readonly Job[]): readonly Message[] {
-  const { name, safety } = engine.world;
+  const { name } = engine.world;
   const sends: Message[] = [];
   for (const job of [...ends.map(({ next }) => next), ...made]) {
     const message = failureMessage(name, job);
     if (message) sends.push(message);
   }
-  if (safety.local) return sends;
-  // With a remote kernel the job is announced, like any job that waits for its check.
+  // A job that was not decided with its creation is announced, like any job that waits for its check.
   for (const job of made) {
-    if (job.state === "PENDING" && job.step?.kind === "worker") sends.push(submitMessage(name, job));
+    if (job.state === "PENDING" && job.wait === null && job.step?.kind === "worker")
+      sends.push(submitMessage(name, job));
   }
   return sends;
 }

@@ -12,7 +12,7 @@ import { policyRequestOf } from "../safety/index.ts";
 
 /**
  * Creates the job of a step. With a local safety kernel the job is checked before it is written, so that a denial is
- * part of the same commit; otherwise it is PENDING.
+ * part of the same commit. With a remote kernel, or a limit of the policy, it is PENDING.
  */
 export function createStepJob(
   engine: Needs<"world" | "settings">,
@@ -41,7 +41,9 @@ function withInput(engine: Needs<"world" | "settings">, run: Run, start: Start, 
   if (input.kind === "too_large") return refusedJob(engine, run, start, "TooLarge", tooLargeText("input", input));
   const job = stepJob(run, start, input, context);
   if (start.kind !== "worker" || !safety.local) return job;
-  return decideSafety(job, safety.local(policyRequestOf(job)), decisionContext(engine, job));
+  const decision = safety.local(policyRequestOf(job));
+  // The windows of a limit are no part of the run's commit: the job is announced and decided on its own.
+  return decision.limits === undefined ? decideSafety(job, decision, decisionContext(engine, job)) : job;
 }
 
 /** A job that failed before it was stored with its input. */

@@ -11,12 +11,14 @@ import {
 import { decideSafety } from "../../core/jobs/lifecycle.ts";
 import { isFinal, type Job, type JobState } from "../../core/model/job.ts";
 import type { Decision } from "../../core/policy/decision.ts";
+import { decisionOnRecord } from "../../core/policy/limits/apply-limits.ts";
 import type { Put, Versioned } from "../../ports/store.ts";
 import { auditPut, decisionLine } from "../audit/index.ts";
 import { retryOnConflict } from "../commit.ts";
 import { decisionContext } from "../context.ts";
 import { loadTenantJob, placeJob, settleJob } from "../dispatch/index.ts";
 import type { DispatchContext, Needs } from "../engine.ts";
+import { decideLimited } from "../limits/index.ts";
 import { readInput } from "../payloads.ts";
 import { policyRequestOf } from "./check-job.ts";
 import { askKernel } from "./circuit-breaker.ts";
@@ -101,9 +103,8 @@ async function tryApprove(
       return state === "stale" ? "stale" : { kind: "approved", state };
     }
     case "void": {
-      const next = decideSafety(answer.job, present.decision, decisionContext(engine, answer.job));
-      const lines = [noteOf(engine, job, request, "void", answer.why), auditPut(engine, decisionLine(next))];
-      const state = await placeJob(engine, found, next, lines);
+      const note = noteOf(engine, job, request, "void", answer.why);
+      const state = await decideAgain(engine, found, answer.job, present.given, note);
       return state === "stale" ? "stale" : { kind: "void", state, why: answer.why };
     }
     case "expired":
@@ -114,6 +115,22 @@ async function tryApprove(
     default:
       return answer satisfies never;
   }
+}
+
+function decideAgain(
+  engine: DispatchContext & Needs<"audit">,
+  found: Versioned<Job>,
+  job: Job,
+  given: Decision,
+  note: Put,
+): Promise<JobState | "stale"> {
+  if (given.limits !== undefined) {
+    return decideLimited(engine, job, given, (decided, puts, guards) =>
+      placeJob(engine, found, decided, [note, ...puts], guards),
+    );
+  }
+  const next = decideSafety(job, given, decisionContext(engine, job));
+  return placeJob(engine, found, next, [note, auditPut(engine, decisionLine(next))]);
 }
 
 async function refuse(
@@ -143,7 +160,8 @@ async function refuse(
 }
 
 type Present =
-  | { readonly kind: "present"; readonly job: Job; readonly decision: Decision }
+  /** `decision` is the one on record, as long as the policy is the same; `given` has the limits of the kernel. */
+  | { readonly kind: "present"; readonly job: Job; readonly decision: Decision; readonly given: Decision }
   | Extract<ApproveOutcome, { kind: "unavailable" | "input_gone" }>;
 
 /** The job, whose input is intact, and the kernel's current decision. */
@@ -154,9 +172,12 @@ async function presentOf(
   const input = await readInput(engine, job);
   if ("problem" in input) return { kind: "input_gone", why: input.problem };
   // The workflow requires this approval, not the policy.
-  if (job.step?.kind === "approval" && job.safety) return { kind: "present", job, decision: job.safety };
+  if (job.step?.kind === "approval" && job.safety)
+    return { kind: "present", job, decision: job.safety, given: job.safety };
   const checked = await askKernel(engine, policyRequestOf(job));
-  return checked.kind === "decided" ? { kind: "present", job, decision: checked.decision } : checked;
+  if (checked.kind === "unavailable") return checked;
+  const given = checked.decision;
+  return { kind: "present", job, decision: decisionOnRecord(given, job.safety), given };
 }
 
 function noteOf(engine: Needs<"audit">, job: Job, { by: who, person }: Approver, answer: string, why?: string): Put {

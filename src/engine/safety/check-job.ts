@@ -1,7 +1,7 @@
 import { withoutBypassLabels } from "../../core/jobs/bypass.ts";
 import { bypassSafety, decideSafety, waitForSafety } from "../../core/jobs/lifecycle.ts";
 import type { FailOpenGrant } from "../../core/model/fail-open.ts";
-import { JOBS, type Job } from "../../core/model/job.ts";
+import { JOBS, type Job, type JobState } from "../../core/model/job.ts";
 import type { Decision, PolicyRequest } from "../../core/policy/decision.ts";
 import { isSpreading } from "../../core/retry/policies.ts";
 import type { LockLease } from "../../ports/locks.ts";
@@ -10,6 +10,7 @@ import { auditPut, decisionLine, recordAudit } from "../audit/index.ts";
 import { decisionContext } from "../context.ts";
 import { failOpenGuard, placeJob } from "../dispatch/index.ts";
 import type { DispatchContext, Needs } from "../engine.ts";
+import { decideLimited } from "../limits/index.ts";
 import { withLock } from "../with-lock.ts";
 import { askKernel, breakerRefusal } from "./circuit-breaker.ts";
 
@@ -80,15 +81,30 @@ async function settleVerdict(
   engine.safety.keepVerdict(id, value.deadlineMs, decision);
   let now: Versioned<Job> | null = found;
   for (let tries = 0; tries < TRIES_MAX && now?.value.state === "PENDING"; tries++) {
-    const decided: Job = decideSafety(now.value, decision, decisionContext(engine, now.value));
-    // Recorded in the tick of the commit, so that a crash leaves no decision without its audit entry.
-    if (tries === 0) recordAudit(engine, decisionLine(decided));
-    const placed = await placeJob(engine, now, decided, [], guards);
+    const placed = await placeDecided(engine, now, decision, guards, tries === 0);
     if (placed !== "stale") break;
     now = await engine.world.store.load(JOBS, id);
     if (tries === TRIES_MAX - 1 && now?.value.state === "PENDING") return; // Kept for the next check.
   }
   engine.safety.dropVerdict(id);
+}
+
+function placeDecided(
+  engine: DispatchContext & Needs<"audit">,
+  found: Versioned<Job>,
+  decision: Decision,
+  guards: readonly Guard[],
+  isFirst: boolean,
+): Promise<JobState | "stale"> {
+  if (decision.limits !== undefined) {
+    return decideLimited(engine, found.value, decision, (job, puts, ofWindows) =>
+      placeJob(engine, found, job, puts, [...guards, ...ofWindows]),
+    );
+  }
+  const decided = decideSafety(found.value, decision, decisionContext(engine, found.value));
+  // Recorded in the tick of the commit, so that a crash leaves no decision without its audit entry.
+  if (isFirst) recordAudit(engine, decisionLine(decided));
+  return placeJob(engine, found, decided, [], guards);
 }
 
 async function bypass(

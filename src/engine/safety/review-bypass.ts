@@ -7,6 +7,7 @@ import { retryOnConflict } from "../commit.ts";
 import { decisionContext } from "../context.ts";
 import { loadTenantJob } from "../dispatch/index.ts";
 import type { Needs } from "../engine.ts";
+import { previewLimits } from "../limits/index.ts";
 import { policyRequestOf } from "./check-job.ts";
 import { askKernel } from "./circuit-breaker.ts";
 
@@ -39,18 +40,13 @@ export function reviewBypass(
     if (bypass.reviewedMs !== undefined) return { kind: "reviewed_already", job: found.value };
     const checked = await askKernel(engine, policyRequestOf(found.value));
     if (checked.kind === "unavailable") return checked;
-    const job = reviewJob(
-      found.value,
-      request.by,
-      checked.decision,
-      request.note,
-      decisionContext(engine, found.value),
-    );
+    const { decision } = await previewLimits(engine, found.value.org, checked.decision);
+    const job = reviewJob(found.value, request.by, decision, request.note, decisionContext(engine, found.value));
     if (job === null) return { kind: "not_bypassed" };
-    const { effect, ruleId, snapshot } = checked.decision;
+    const { effect, ruleId, snapshot } = decision;
     const facts = { job: job.id, topic: job.topic, lease: bypass.leaseId, verdict: effect, rule: ruleId, snapshot };
     const line = auditPut(engine, { org: job.org, kind: "fail_open", who: request.by, what: "reviewed", facts });
     const committed = await engine.commit({ org: job.org, puts: [put(JOBS, found.id, found, job), line] });
-    return committed.kind === "committed" ? { kind: "reviewed", job, verdict: checked.decision } : "stale";
+    return committed.kind === "committed" ? { kind: "reviewed", job, verdict: decision } : "stale";
   });
 }

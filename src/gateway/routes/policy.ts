@@ -17,6 +17,7 @@ import type { Snapshot } from "../../core/policy/compile.ts";
 import type { PolicyRequest } from "../../core/policy/decision.ts";
 import { explain } from "../../core/policy/explain.ts";
 import type { Engine } from "../../engine/engine.ts";
+import { previewLimits } from "../../engine/limits/index.ts";
 import { askKernel, publishPolicy, rollbackPolicy } from "../../engine/safety/index.ts";
 import type { Busy } from "../../ports/evaluator.ts";
 import { isAllowed } from "../auth/access.ts";
@@ -159,14 +160,17 @@ async function evaluateOne({ engine }: Gateway, request: GatewayRequest): Promis
     // The kernel responded without a decision: a retry does not help.
     throw new Problem("internal", `the safety kernel returned no decision: ${String(error)}`, {}, error);
   });
-  if (checked.kind === "decided") return ok(decisionView(checked.decision));
-  throw new Problem("safety_unavailable", checked.reason);
+  if (checked.kind === "unavailable") throw new Problem("safety_unavailable", checked.reason);
+  const { decision, limits } = await previewLimits(engine, policyRequest.org, checked.decision);
+  return ok(decisionView(decision, limits));
 }
 
 async function explainOne({ engine }: Gateway, request: GatewayRequest): Promise<GatewayResponse> {
   const { snapshot } = engine.kernel.inForce;
-  const explanation = explain(snapshot, toPolicyRequest(engine, request, request.body as PolicyRequestBody));
-  return ok(explanationView(explanation, visibleTo(request, snapshot)));
+  const policyRequest = toPolicyRequest(engine, request, request.body as PolicyRequestBody);
+  const explanation = explain(snapshot, policyRequest);
+  const preview = await previewLimits(engine, policyRequest.org, explanation.decision);
+  return ok(explanationView(explanation, preview, visibleTo(request, snapshot)));
 }
 
 async function simulateMany({ engine }: Gateway, request: GatewayRequest): Promise<GatewayResponse> {

@@ -30,6 +30,27 @@ const APPROVAL = Type.Object(
   },
   { title: "ApprovalTerms" },
 );
+const LIMIT = Type.Object(
+  {
+    rule_id: Type.String(),
+    kind: Type.Enum(["throttle", "velocity"]),
+    by: Type.String({ description: "`tenant`, `topic`, `caller` or `label:NAME`." }),
+    key: Type.String({ description: "The value of `by`; each tenant has its own." }),
+    max: Type.Number(),
+    within_ms: Type.Integer(),
+    amount: Type.Number({ description: "What the request adds." }),
+    used: Type.Optional(
+      Type.Number({ description: "Without this request. Absent in simulations, which count nothing." }),
+    ),
+  },
+  { title: "PolicyLimit" },
+);
+const BY = Type.String({ description: "`tenant`, `topic`, `caller` or `label:NAME`." });
+const THROTTLE = Type.Object({ rate: Type.String(), by: BY }, { title: "ThrottleTerms" });
+const VELOCITY = Type.Object(
+  { max: Type.Number(), within: Type.String(), by: BY, sum: optionalText },
+  { title: "VelocityTerms" },
+);
 const TERMS = {
   constraints: Type.Optional(CONSTRAINTS),
   remediations: Type.Optional(Type.Array(REMEDIATION)),
@@ -41,6 +62,10 @@ const DECISION_FIELDS = {
   reason: Type.String(),
   snapshot: Type.String({ description: "Hash of the policy." }),
   ...TERMS,
+  until: Type.Optional(instant("With `THROTTLE`: the next slot of the rate.")),
+  limits: Type.Optional(
+    Type.Array(LIMIT, { description: "Limits of earlier rules, in their order: the request counts for each of them." }),
+  ),
 };
 export const POLICY_DECISION = Type.Object(DECISION_FIELDS, { title: "PolicyDecision" });
 export const POLICY_EXPLANATION = Type.Object(
@@ -138,6 +163,8 @@ const RULE = Type.Object(
     decision: EFFECT,
     reason: Type.String(),
     ...TERMS,
+    throttle: Type.Optional(THROTTLE),
+    velocity: Type.Optional(VELOCITY),
   },
   { title: "PolicyRule" },
 );

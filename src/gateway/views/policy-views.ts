@@ -6,6 +6,8 @@ import type { Rule } from "../../core/policy/document.ts";
 import type { Simulation } from "../../core/policy/evaluate.ts";
 import type { Explanation } from "../../core/policy/explain.ts";
 import type { LiveKernel } from "../../core/policy/kernel.ts";
+import type { Limit } from "../../core/policy/limits/limit.ts";
+import type { LimitPreview, LimitUse } from "../../engine/limits/index.ts";
 
 export function inForceView({ inForce }: LiveKernel): object {
   const { document, hash } = inForce.snapshot;
@@ -19,17 +21,42 @@ export function inForceView({ inForce }: LiveKernel): object {
   };
 }
 
-export function decisionView({ effect, ruleId, ...rest }: Decision): Record<string, unknown> {
-  return { decision: effect.toUpperCase(), rule_id: ruleId, ...(toFileKeys(rest) as object) };
+/** `uses`: how much of the limits is used; absent where nothing is counted. */
+export function decisionView(
+  { effect, ruleId, limits = [], untilMs, ...rest }: Decision,
+  uses?: readonly LimitUse[],
+): Record<string, unknown> {
+  const shown = uses?.map(({ limit, used }) => ({ ...limitView(limit), used })) ?? limits.map(limitView);
+  return {
+    decision: effect.toUpperCase(),
+    rule_id: ruleId,
+    ...(toFileKeys(rest) as object),
+    ...(untilMs === undefined ? {} : { until: new Date(untilMs).toISOString() }),
+    ...(shown.length === 0 ? {} : { limits: shown }),
+  };
 }
 
-/** `isVisible` selects the rules that the caller can see. */
-export function explanationView(explanation: Explanation, isVisible: (ruleId: string) => boolean): object {
-  const tried = explanation.tried.filter(({ ruleId }) => isVisible(ruleId));
+function limitView({ kind, ruleId, by, key, max, withinMs, amount }: Limit): object {
+  return { rule_id: ruleId, kind, by, key, max, within_ms: withinMs, amount };
+}
+
+/**
+ * `preview`: the limits as they are counted now; one that is exceeded decides before later rules. Null: nothing is
+ * counted. `isVisible` selects the rules that the caller can see.
+ */
+export function explanationView(
+  explanation: Explanation,
+  preview: LimitPreview | null,
+  isVisible: (ruleId: string) => boolean,
+): object {
+  const decision = preview?.decision ?? explanation.decision;
+  const end = explanation.tried.findIndex(({ ruleId }) => ruleId === decision.ruleId);
+  const before = end === -1 ? explanation.tried : explanation.tried.slice(0, end);
+  const tried = before.filter(({ ruleId }) => isVisible(ruleId));
   return {
-    ...decisionView(explanation.decision),
+    ...decisionView(decision, preview?.limits),
     tried: tried.map(({ ruleId, mismatches }) => ({ rule_id: ruleId, mismatches })),
-    omitted: explanation.omitted + explanation.tried.length - tried.length,
+    omitted: (end === -1 ? explanation.omitted : 0) + before.length - tried.length,
   };
 }
 

@@ -47,6 +47,7 @@ const WHOLE: Required<Job> = {
   arms: { R1: { arm: "treatment", stage: 0, untilMs: 9 } },
   measures: { R1: NO_MEASURE },
   bytes: 5_000,
+  counted: [{ id: "w", atMs: 7 }],
   indexed: 1,
 };
 
