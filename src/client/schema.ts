@@ -3301,6 +3301,8 @@ export interface Operations {
       readonly action?: string | undefined;
       /** Only of this time or later: a duration such as `90s`, `15m`, `24h` or `7d`, an ISO 8601 time such as `2030-01-31T12:00:00Z`, or a Unix time in s, ms or µs. */
       readonly since?: string | undefined;
+      /** Only the entry with this index; without the other filters. */
+      readonly index?: number | undefined;
       /** Page size. */
       readonly limit?: number | undefined;
       /** `next_cursor` of the previous page, with the same filter. */

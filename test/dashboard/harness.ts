@@ -70,7 +70,7 @@ export class Dashboard {
   }
 
   /** A new key of a role. */
-  async keyOf(role: "viewer" | "operator" | "submitter" | "admin", tenant = "default"): Promise<string> {
+  async keyOf(role: "viewer" | "operator" | "submitter" | "worker" | "admin", tenant = "default"): Promise<string> {
     const { key } = await this.api.request("POST /keys", { body: { tenant, role, name: role } });
     return key;
   }

@@ -1,5 +1,6 @@
 /** The pictures of docs/dashboard.md. `data` runs once on a fresh control plane, before all pictures. */
 import type { Page } from "playwright-core";
+import { createClient } from "../../src/worlds/client-sdk.ts";
 import type { Dashboard } from "./harness.ts";
 
 export interface Scene {
@@ -82,5 +83,47 @@ export const SCENES: readonly Scene[] = [
       await page.getByRole("table", { name: /^spread of/ }).waitFor();
       await page.waitForTimeout(1_500);
     },
+  },
+  { name: "audit", path: "/audit" },
+  {
+    name: "audit-entry",
+    path: "/audit?action=require_approval",
+    prepare: async (page) => {
+      await page.locator(".virtual a.mono").first().click();
+      await page.getByText("The hash matches").waitFor();
+    },
+  },
+  {
+    name: "workers",
+    path: "/workers",
+    data: async (dashboard) => {
+      const { api, url } = dashboard;
+      const worker = createClient({ url, apiKey: await dashboard.keyOf("worker") });
+      for (let n = 0; n < 5; n++) await api.jobs.submit({ topic: "pay.out", input: { n } });
+      for (const [n, max] of [3, 1, 1].entries()) {
+        const body = { worker_id: `pay-${n + 1}`, topics: ["pay.out"], pool: "payments", capabilities: ["sepa"] };
+        await worker.request("POST /worker/lease", { body: { ...body, max, wait_ms: 0 } });
+      }
+    },
+  },
+  {
+    name: "keys",
+    path: "/keys",
+    data: async ({ api }) => {
+      const keys = [
+        { role: "operator", name: "anna", person: "anna@example.org" },
+        { role: "worker", name: "refund workers", expires_in_ms: 90 * 86_400_000 },
+        { role: "submitter", name: "support agent", actor_id: "agent:support-7", expires_in_ms: 7 * 86_400_000 },
+        { role: "viewer", name: "wall screen" },
+      ] as const;
+      for (const body of keys) await api.request("POST /keys", { body: { tenant: "default", ...body } });
+      const old = await api.request("POST /keys", { body: { tenant: "default", role: "viewer", name: "old laptop" } });
+      await api.request("DELETE /keys/{id}", { path: { id: old.id } });
+    },
+  },
+  {
+    name: "keys-create",
+    path: "/keys",
+    prepare: (page) => page.getByRole("button", { name: "Create a key …" }).click(),
   },
 ];

@@ -24,6 +24,8 @@ interface Shared {
   /** One of the accesses of the role. */
   readonly needs: string;
   readonly tone?: "plain" | "main" | "danger";
+  /** `small`: in the row of a table. */
+  readonly size?: "small";
   readonly confirm?: Confirmation;
   readonly isDisabled?: boolean;
   /** Tooltip, and why it is disabled. */
@@ -77,7 +79,7 @@ export interface ActionButtonProps extends Shared {
 export function ActionButton(props: ActionButtonProps) {
   const isAsked = useSignal(false);
   const isBusy = useSignal(false);
-  const { label, tone = "plain", confirm, isDisabled = false, title, shortcut, curl, cli } = props;
+  const { label, tone = "plain", size = "", confirm, isDisabled = false, title, shortcut, curl, cli } = props;
   const button = useRef<HTMLButtonElement>(null);
   const keys = useMemo(() => {
     const run = () => button.current?.click();
@@ -96,7 +98,7 @@ export function ActionButton(props: ActionButtonProps) {
       <button
         type="button"
         ref={button}
-        class={`button ${tone}`}
+        class={`button ${tone} ${size}`}
         disabled={isDisabled || isBusy.value}
         title={title}
         aria-keyshortcuts={shortcut}
@@ -112,7 +114,7 @@ export function ActionButton(props: ActionButtonProps) {
           </span>
         )}
       </button>
-      <CopyMenu label={label} curl={curl} cli={cli} />
+      <CopyMenu {...{ label, size, curl, cli }} />
       {isAsked.value && confirm !== undefined && (
         <ConfirmDialog
           {...{ confirm, label, tone }}
@@ -212,12 +214,13 @@ export function RequestMenu({ label, request, cli }: RequestMenuProps) {
 
 interface CopyMenuProps {
   readonly label: string;
+  readonly size?: string;
   readonly curl: string;
   readonly cli: string | null;
 }
 
 /** Copies a request as a command. */
-export function CopyMenu({ label, curl, cli }: CopyMenuProps) {
+export function CopyMenu({ label, size = "", curl, cli }: CopyMenuProps) {
   const details = useRef<HTMLDetailsElement>(null);
   useEffect(() => {
     const close = (event: Event) => {
@@ -242,7 +245,7 @@ export function CopyMenu({ label, curl, cli }: CopyMenuProps) {
         details.current.querySelector("summary")?.focus();
       }}
     >
-      <summary class="button" aria-label={`copy “${label}” as a command`} title="copy as curl or CLI">
+      <summary class={`button ${size}`} aria-label={`copy “${label}” as a command`} title="copy as curl or CLI">
         <Icon name="chevron" />
       </summary>
       <div class="menu-box">

@@ -153,10 +153,15 @@ function Foot<T>({ what, rows, total, list, scroller }: FootProps<T>) {
 }
 
 function footText(what: string, rows: Rows<unknown>, total: number | null | undefined): string {
-  if (!rows.hasMore) return `${count(rows.count)} ${what}`;
+  if (!rows.hasMore) return counted(rows.count, singular(what), what);
   if (typeof total === "number" && total >= rows.count)
     return `${count(rows.count)} of ${count(total)} ${what} loaded; scroll for more`;
   return `${count(rows.count)} ${what} loaded; scroll for more`;
+}
+
+/** `entries` is `entry`, `jobs` is `job`. */
+function singular(what: string): string {
+  return what.endsWith("ies") ? `${what.slice(0, -3)}y` : what.replace(/s$/, "");
 }
 
 function HeadRow<T>({ columns }: { readonly columns: readonly Column<T>[] }) {

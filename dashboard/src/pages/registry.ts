@@ -33,6 +33,14 @@ export const NAV: readonly (readonly [string, readonly NavEntry[]])[] = [
       { path: "/approvals", text: "Approvals", key: "a" },
       { path: "/dead-letters", text: "Dead letters", key: "d" },
       { path: "/waves", text: "Waves", key: "w", isForAllTenants: true },
+      { path: "/workers", text: "Workers", key: "o" },
+    ],
+  ],
+  [
+    "Administer",
+    [
+      { path: "/audit", text: "Audit", key: "u", needs: "operate" },
+      { path: "/keys", text: "Keys", key: "k", needs: "admin" },
     ],
   ],
 ];
@@ -46,6 +54,9 @@ export const PAGES: readonly PageEntry[] = [
   { path: "/dead-letters", load: async () => (await import("./dead-letters/dead-letters-page.tsx")).DeadLettersPage },
   { path: "/dead-letters/:id", load: async () => (await import("./dead-letters/dead-letter-page.tsx")).DeadLetterPage },
   { path: "/waves", load: async () => (await import("./waves/waves-page.tsx")).WavesPage },
+  { path: "/audit", load: async () => (await import("./audit/audit-page.tsx")).AuditPage },
+  { path: "/keys", load: async () => (await import("./keys/keys-page.tsx")).KeysPage },
+  { path: "/workers", load: async () => (await import("./workers/workers-page.tsx")).WorkersPage },
   { path: "/runs/:id", load: async () => (await import("./runs/run-page.tsx")).RunPage },
 ];
 

@@ -14,7 +14,11 @@ export function addAudit(program: Command, { io, client, exit }: CommandContext)
   const audit = addGroup(program, "audit", "list and verify the tamper-evident audit log");
   addListCommand(audit, "list", "list entries, newest first")
     .option(...SYSTEM)
-    .action(async (options: ChainOptions) => exit(await listAudit(io, client(), options)));
+    .option("--job <id>", "only entries about this job")
+    .option("--actor <name>", "only entries of this key (name or id) or worker")
+    .option("--action <name>", "only this action (`approved`) or kind (`approval`)")
+    .option("--since <time>", "only of the last 15m, 24h or 7d, or since an ISO 8601 time")
+    .action(async (options: ListOptions) => exit(await listAudit(io, client(), options)));
   addCommand(audit, "verify", "verify the hash chain of the audit log; exit 1 if it is broken")
     .option(...SYSTEM)
     .option("--head <hash>", "a saved head, which the log must still contain")
@@ -33,6 +37,13 @@ interface ChainOptions extends PageOptions {
   readonly system?: boolean;
 }
 
+interface ListOptions extends ChainOptions {
+  readonly job?: string;
+  readonly actor?: string;
+  readonly action?: string;
+  readonly since?: string;
+}
+
 interface VerifyOptions extends ChainOptions {
   readonly head?: string;
   readonly checkpoint?: string;
@@ -44,13 +55,15 @@ interface CheckpointOptions extends ChainOptions {
   readonly publicKey?: string;
 }
 
-async function listAudit(io: Io, client: Client, options: ChainOptions): Promise<ExitCode> {
-  const { limit, cursor, system } = options;
-  const page = await client.request("GET /audit", { query: { limit, cursor, system } });
+async function listAudit(io: Io, client: Client, options: ListOptions): Promise<ExitCode> {
+  const { limit, cursor, system, job, actor, action, since } = options;
+  const filter = { job, actor, action, since };
+  const page = await client.request("GET /audit", { query: { limit, cursor, system, ...filter } });
+  const flags = Object.entries(filter).flatMap(([name, value]) => (value === undefined ? [] : [` --${name} ${value}`]));
   return showPage(io, page, options, {
     headers: ["AT", "INDEX", "KIND", "ACTOR", "ACTION", "DETAILS"],
     row: ({ at, index, kind, who, what, facts }) => [at, String(index), kind, who, what, factsOf(facts)],
-    command: `audit list${system ? " --system" : ""}`,
+    command: `audit list${system ? " --system" : ""}${flags.join("")}`,
   });
 }
 

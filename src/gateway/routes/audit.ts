@@ -56,6 +56,13 @@ export const AUDIT_ROUTES: readonly Route[] = [
       actor: text(300, "Only entries of this key (name or id) or worker."),
       action: text(300, "Only this action, such as `approved`, or this kind, such as `approval`."),
       since: SINCE,
+      index: Type.Optional(
+        Type.Integer({
+          minimum: 0,
+          maximum: Number.MAX_SAFE_INTEGER - 1,
+          description: "Only the entry with this index; without the other filters.",
+        }),
+      ),
     }),
     response: pageOf(ENTRY),
     handle: listAudit,
@@ -133,6 +140,12 @@ async function listAudit(gateway: Gateway, request: GatewayRequest): Promise<Gat
   const { engine } = gateway;
   const { query } = request;
   const org = chainOf(request);
+  const index = queryText(query, "index");
+  if (index !== undefined) {
+    const { entries } = await readAudit(engine, org, { limit: 1, before: Number(index) + 1 });
+    const found = entries.filter((entry) => entry.index === Number(index));
+    return pageResponse(gateway, auditPagesOf(org), { entries: found, before: null });
+  }
   const filter = await readFilter(gateway, org, query);
   if (Object.values(filter).some((value) => value !== undefined)) return filtered(gateway, org, filter, query);
   const before = readPosition(queryText(query, "cursor"), auditPagesOf(org)) ?? null;

@@ -43,6 +43,20 @@ test("lists the log of the tenant only, newest first, in pages", async () => {
   expect((await get("/api/v1/audit", "evil")).body.items.map(({ what }: { what: string }) => what)).toContain("mine");
 });
 
+test("finds one entry by its index, in the chain of the tenant only", async () => {
+  const { items } = (await get("/api/v1/audit?limit=200", "acme")).body;
+  const { index, hash } = items.at(-1);
+  expect((await get(`/api/v1/audit?index=${index}`, "acme")).body).toMatchObject({
+    items: [{ index, hash }],
+    next_cursor: null,
+  });
+  expect((await get("/api/v1/audit?index=0", "evil")).body.items[0].hash).not.toBe(
+    (await get("/api/v1/audit?index=0", "acme")).body.items[0].hash,
+  );
+  expect((await get("/api/v1/audit?index=999999", "acme")).body.items).toEqual([]);
+  expect((await get("/api/v1/audit?index=-1", "acme")).status).toBe(400);
+});
+
 test("viewers have no access; the system chain requires a key of `*`", async () => {
   expect((await get("/api/v1/audit", "viewer")).status).toBe(403);
   expect((await get("/api/v1/audit?system=true", "acme")).status).toBe(403);
