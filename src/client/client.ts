@@ -170,6 +170,11 @@ class Runs extends Resource {
     return this.transport.send("POST /workflow-runs/{id}/resume", { path: { id }, body }, options);
   }
 
+  /** A `wait` step takes the event, or it is kept until one does. Pass `event_id` to repeat the call safely. */
+  sendEvent(id: string, body: Operations["POST /workflow-runs/{id}/events"]["body"], options?: CallOptions) {
+    return this.transport.send("POST /workflow-runs/{id}/events", { path: { id }, body }, options);
+  }
+
   rerun(id: string, body: Operations["POST /workflow-runs/{id}/rerun"]["body"], options?: CallOptions) {
     return this.transport.send("POST /workflow-runs/{id}/rerun", { path: { id }, body }, options);
   }

@@ -2048,6 +2048,23 @@ export interface RunEvent {
   readonly record_version: number;
 }
 
+export interface RunEventAccepted {
+  readonly run_id: string;
+  /** `kept`: no step waits for it yet. `duplicate`: an event with this id was accepted before. */
+  readonly outcome: "delivered" | "kept" | "duplicate";
+  readonly step_id: string | null;
+}
+
+export interface RunEventRequest {
+  readonly name: string;
+  /** Any JSON value. Output of the `wait` step that takes the event. Defaults to null. */
+  readonly data?: unknown | undefined;
+  /** A `wait` step with `correlate` takes only events with an equal key; compared as text. */
+  readonly correlation_key?: string | number | undefined;
+  /** Makes the request repeatable: among the latest 1000 ids of a run, an event is applied once. */
+  readonly event_id?: string | undefined;
+}
+
 export interface RunExplanation {
   readonly run_id: string;
   readonly state: RunState;
@@ -2104,6 +2121,11 @@ export interface RunStep {
   /** The branches chosen for the items of a `for_each`. */
   readonly arms?: ReadonlyArray<string> | undefined;
   readonly children?: StepChildren | undefined;
+  /** The event of a `wait` step. */
+  readonly awaits?: {
+    readonly event: string;
+    readonly correlation_key: string | null;
+  } | undefined;
 }
 
 export interface Schedule {
@@ -3091,6 +3113,15 @@ export interface Operations {
     readonly query: NoFields;
     readonly body: RunControlRequest | undefined;
     readonly response: RunStateChange;
+  };
+  /** Send an event to a run: a `wait` step takes it, or it is kept until one does */
+  readonly "POST /workflow-runs/{id}/events": {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: NoFields;
+    readonly body: RunEventRequest;
+    readonly response: RunEventAccepted;
   };
   /** Start a new run that reuses the results before a step and repeats that step and all after it */
   readonly "POST /workflow-runs/{id}/rerun": {

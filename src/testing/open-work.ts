@@ -46,7 +46,7 @@ export class OpenWork {
     return true;
   }
 
-  /** Whether nothing ends without an action from outside: an approval, a worker, a resume. */
+  /** Whether nothing ends without an action from outside: an approval, an event, a worker, a resume. */
   get isBlocked(): boolean {
     for (const job of this.#jobs.values()) if (job.step === undefined && !this.isJobBlocked(job.id)) return false;
     for (const run of this.#runs.values()) if (run.parent === undefined && !this.isRunBlocked(run.id)) return false;
@@ -58,11 +58,12 @@ export class OpenWork {
     return job !== undefined && (waitReasonOf(job) === "approval" || this.#lacksWorker(job));
   }
 
-  /** Whether every open job of the run and of its sub-runs is blocked, or there is none because the run is paused. */
+  /** Whether every open job of the run and of its sub-runs is blocked, or there is none because the run is paused or waits for an event. */
   isRunBlocked(runId: string): boolean {
     const run = this.#runs.get(runId);
     if (run === undefined) return false;
     let blocked = run.state === "PAUSED" ? 1 : 0;
+    for (const step of Object.values(run.steps)) if (step.state === "RUNNING" && step.awaits) blocked += 1;
     for (const job of this.#jobs.values()) {
       if (job.step?.runId !== runId) continue;
       const { subRunId } = job.step;

@@ -12,6 +12,19 @@ export interface StartOptions extends RequestAs {
   readonly idempotency_key?: string;
 }
 
+export interface EventOptions {
+  /** For `wait` steps with `correlate`. */
+  readonly correlation_key?: string | number;
+  /** An event with an id that the run has seen changes nothing. */
+  readonly event_id?: string;
+}
+
+export interface EventAccepted {
+  readonly run_id: string;
+  readonly outcome: "delivered" | "kept" | "duplicate";
+  readonly step_id: string | null;
+}
+
 /** Runs of workflows. */
 export class TestRuns {
   readonly #parts: PlaneParts;
@@ -52,6 +65,7 @@ export class TestRun {
   readonly id: string;
   readonly #parts: PlaneParts;
   readonly #as: RequestAs;
+  #events = 0;
 
   constructor(parts: PlaneParts, id: string, as: RequestAs) {
     this.#parts = parts;
@@ -83,6 +97,14 @@ export class TestRun {
 
   resume(reason?: string): Promise<{ readonly run_id: string; readonly state: RunState }> {
     return this.#control("resume", reason);
+  }
+
+  /** Sends an event: a `wait` step takes it, or the run keeps it until one does. */
+  async event(name: string, data: unknown = null, options: EventOptions = {}): Promise<EventAccepted> {
+    // An id makes the retries of this call safe.
+    this.#events += 1;
+    const body = { name, data, event_id: `test-event-${this.#events}`, ...options };
+    return this.#send("POST /workflow-runs/:id/events", { body });
   }
 
   /** Starts a new run that keeps the results before the step. */

@@ -205,6 +205,8 @@ export interface StepView {
     readonly failed: number;
     readonly cancelled: number;
   };
+  /** The event of a `wait` step. */
+  readonly awaits?: { readonly event: string; readonly correlation_key: string | null };
 }
 
 /** `GET /workflow-runs/{id}`. */

@@ -141,3 +141,16 @@ describe("workflows on virtual time", () => {
     await expect(createTestPlane({ limits: { jobs: -1 } })).rejects.toThrow("`limits.jobs`");
   });
 });
+
+test("a run waits for an event, which a test sends", async () => {
+  const ask = { type: "wait", event: "answer", correlate: "input.ticket", timeout_sec: 3_600 };
+  await using plane = await createTestPlane({ workflows: [{ id: "asks", steps: { ask } }] });
+  const run = await plane.runs.start("asks", { ticket: 7 });
+  await expect(run.finished()).rejects.toThrow("waiting for event `answer` with correlation key `7`");
+  expect(await run.event("answer", "no", { correlation_key: 8 })).toMatchObject({ outcome: "kept" });
+  expect(await run.event("answer", "yes", { correlation_key: 7 })).toMatchObject({ step_id: "ask" });
+  expect(await run.finished()).toMatchObject({ state: "SUCCEEDED", output: { ask: "yes" } });
+  const late = await plane.runs.start("asks", { ticket: 7 });
+  await plane.advance("2h");
+  expect(await late.get()).toMatchObject({ state: "FAILED", error: { name: "DeadlineExceeded" } });
+});

@@ -132,9 +132,12 @@ function decisionOf({ decision, unavailable }: Json): string {
   return `${decision.decision}${rule}${decision.reason ? `: ${decision.reason}` : ""}`;
 }
 
-function readInput(io: Io, text: string | undefined): unknown {
+export function readInput(
+  io: Io,
+  text: string | undefined,
+  help = `cordum run start WORKFLOW '{"hello":"world"}'`,
+): unknown {
   if (text === undefined) return undefined;
-  const help = `cordum run start WORKFLOW '{"hello":"world"}'`;
   const source = text === "-" ? io.readStdin() : text.startsWith("@") ? readText(text.slice(1), "input", help) : text;
   try {
     return JSON.parse(source);

@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { type Command, Option } from "commander";
 import { RUN_STATES } from "../../core/model/run.ts";
 import type { Client, Json } from "../client.ts";
@@ -6,7 +7,7 @@ import { EXIT, type ExitCode } from "../exit.ts";
 import { type Io, printJson } from "../io.ts";
 import { describeApproval, type PageOptions, plural, showPage, textFields, textTable } from "../table.ts";
 import { drawRun } from "./draw-run.ts";
-import { type RerunOptions, rerun, type StartOptions, startRun } from "./run-start.ts";
+import { type RerunOptions, readInput, rerun, type StartOptions, startRun } from "./run-start.ts";
 import { drawOptions, fetchRun, fetchShape, pictureOf } from "./run-view.ts";
 import { watchRun } from "./run-watch.ts";
 
@@ -26,6 +27,7 @@ export function addRun(program: Command, context: CommandContext): void {
   addControl(run, context, "cancel", "cancel a run with its jobs and sub-runs");
   addControl(run, context, "pause", "pause a run: start no new steps; running steps finish");
   addControl(run, context, "resume", "resume a paused run");
+  addEvent(run, context);
   addRerun(run, context);
   addListCommand(run, "timeline", "list the events of a run, oldest first")
     .argument("<id>", "run id")
@@ -63,6 +65,18 @@ function addRerun(run: Command, { io, client, exit }: CommandContext): void {
     .option("--dry-run", "start nothing; show the policy decision for each step")
     .option("--keep-approvals", "keep the approvals before the step instead of asking again; for operators, audited")
     .action(async (id: string, options: RerunOptions) => exit(await rerun(io, client(), id, options)));
+}
+
+function addEvent(run: Command, { io, client, exit }: CommandContext): void {
+  addCommand(run, "event", "send an event to a run; a `wait` step takes it, or it is kept until one does")
+    .argument("<id>", "run id")
+    .argument("<name>", "name of the event")
+    .argument("[data]", "data as JSON; `@file` reads a file, `-` reads stdin")
+    .option("--correlation-key <key>", "key for steps with `correlate`")
+    .option("--event-id <id>", "id of the event; a repeated event with the same id changes nothing")
+    .action(async (id: string, name: string, data: string | undefined, options: EventOptions) =>
+      exit(await sendEvent(io, client(), { id, name, data }, options)),
+    );
 }
 
 function addControl(run: Command, { io, client, exit }: CommandContext, action: RunAction, description: string): void {
@@ -122,6 +136,32 @@ async function controlRun(
   const moved = await client.runs[action](id, { reason: options.reason });
   if (options.json) printJson(io, moved);
   else io.out(`run ${moved.run_id ?? id} is now ${moved.state}\n`);
+  return EXIT.ok;
+}
+
+interface EventOptions extends JsonOption {
+  readonly correlationKey?: string;
+  readonly eventId?: string;
+}
+
+async function sendEvent(
+  io: Io,
+  client: Client,
+  { id, name, data }: { readonly id: string; readonly name: string; readonly data: string | undefined },
+  { json, correlationKey, eventId }: EventOptions,
+): Promise<ExitCode> {
+  // A random id makes retries of the client safe.
+  const body = {
+    name,
+    data: readInput(io, data, `cordum run event RUN NAME '{"hello":"world"}'`) ?? null,
+    event_id: eventId ?? randomUUID(),
+  };
+  const accepted = await client.runs.sendEvent(id, { ...body, correlation_key: correlationKey });
+  const { outcome, step_id } = accepted;
+  if (json) printJson(io, accepted);
+  else if (outcome === "delivered") io.out(`step ${step_id} took event ${name}\n`);
+  else if (outcome === "kept") io.out(`no step waits for event ${name} yet; the run keeps it\n`);
+  else io.out(`event ${name} was accepted before; nothing changed\n`);
   return EXIT.ok;
 }
 

@@ -84,6 +84,7 @@ export const ERRORS = {
   evaluation_busy: { status: 429, retryable: true, title: "too many evaluations waiting" },
   too_many_requests: { status: 429, retryable: true, title: "rate limit exceeded" },
   too_many_runs: { status: 429, retryable: true, title: "tenant run limit reached" },
+  event_limit: { status: 429, retryable: true, title: "event limit of the run reached" },
   quota_exceeded: { status: 429, retryable: true, title: "tenant quota exceeded" },
   too_many_waiting: { status: 429, retryable: true, title: "too many open streams and long polls" },
   headers_too_large: { status: 431, retryable: false, title: "request headers too large" },

@@ -89,6 +89,28 @@ export interface Run {
   /** Arms in the rollouts that were active when the run was created. */
   readonly arms?: Arms;
   readonly measures?: Measures;
+  /** Absent if no event was kept and none had an id. */
+  readonly events?: RunEvents;
+}
+
+/** Events that the run received (see `workflow/run/wait.ts`). */
+export interface RunEvents {
+  /** Not taken by a step yet, oldest first. */
+  readonly kept: readonly KeptEvent[];
+  readonly bytes: number;
+  /** Hashes of the latest event ids. */
+  readonly ids: readonly string[];
+}
+
+export interface KeptEvent {
+  readonly name: string;
+  /** The correlation key. */
+  readonly key?: string;
+  readonly data: Payload;
+  readonly bytes: number;
+  readonly by: string;
+  /** Its timeline line. */
+  readonly line: number;
 }
 
 export interface RunSchedule {
@@ -126,7 +148,9 @@ export interface StepRun {
   /** With `for_each`: all arms chosen, in order of first use. */
   readonly arms?: readonly string[];
   readonly fan?: Fan;
-  /** Deadline of a `parallel` step; absent if only the run's applies. */
+  /** The event that a `wait` step takes; without a key, any correlation key matches. */
+  readonly awaits?: { readonly event: string; readonly key?: string };
+  /** Deadline of a step without a job: `parallel`, `wait`; absent if only the run's applies. */
   readonly dueMs?: number;
   /** Its latest timeline line. */
   readonly line?: number;
@@ -189,6 +213,7 @@ export type TimelineEvent =
   | "step_kept"
   | "arm_chosen"
   | "notified"
+  | "event_received"
   | "child_failed";
 
 /** At this number of lines, the older half moves to a page. */
@@ -297,6 +322,7 @@ export function copyRun(run: Run): Writable<Run> {
   if (run.schedule !== undefined) copy.schedule = run.schedule;
   if (run.arms !== undefined) copy.arms = run.arms;
   if (run.measures !== undefined) copy.measures = run.measures;
+  if (run.events !== undefined) copy.events = run.events;
   if (run.bytes !== undefined) copy.bytes = run.bytes;
   return copy;
 }
@@ -313,6 +339,7 @@ export function copyStep(step: StepRun): Writable<StepRun> {
   if (step.arm !== undefined) copy.arm = step.arm;
   if (step.arms !== undefined) copy.arms = step.arms;
   if (step.fan !== undefined) copy.fan = step.fan;
+  if (step.awaits !== undefined) copy.awaits = step.awaits;
   if (step.dueMs !== undefined) copy.dueMs = step.dueMs;
   return copy;
 }

@@ -86,10 +86,21 @@ async function stepWait(
   const line = { stepId, state: step.state, untilMs: null, jobId: step.jobId ?? null };
   if (step.state === "PENDING") return pendingWait(plan, run, line);
   if (step.fan) return { ...line, ...(await forEachWait(engine, run, stepId, step.fan, isForAll)) };
+  if (step.awaits) return { ...line, untilMs: step.dueMs ?? null, ...eventWait(run, step.awaits) };
   if (step.jobId === undefined) {
     return { ...line, untilMs: step.dueMs ?? null, reason: "waiting for its branches", unblocks: "the branches end" };
   }
   return { ...line, ...(await jobWait(engine, run, step.jobId, isForAll)) };
+}
+
+function eventWait({ id, state }: Run, { event, key }: NonNullable<StepRun["awaits"]>) {
+  const ofKey = key === undefined ? "" : ` with correlation key \`${key}\``;
+  const option = key === undefined ? "" : ` --correlation-key ${shellWord(key)}`;
+  const paused = state === "PAUSED" ? "; the run is paused, but takes events" : "";
+  return {
+    reason: `waiting for event \`${event}\`${ofKey}${paused}`,
+    unblocks: `cordum run event ${id} ${event} '{}'${option}`,
+  };
 }
 
 /** The first open child stands for the others. */
@@ -140,6 +151,11 @@ function pendingWait(plan: Plan, run: Run, line: Omit<RunWait, "reason" | "unblo
   // What is further away is explained by what is before it.
   const isNext = open.some((id) => run.steps[id] !== undefined);
   return isNext ? { ...line, reason: `waiting for ${open.join(", ")}`, unblocks: "those steps end" } : null;
+}
+
+/** A word of a POSIX shell. */
+function shellWord(text: string): string {
+  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
 
 const LINES_MAX = 300;

@@ -46,7 +46,10 @@ export async function advanceRun(
       : await abandon(engine, found, lock);
     if (outcome.kind === "abandoned") continue;
     if (outcome.kind === "written") {
-      for (const { resolve } of waiting) resolve({ kind: "done", run: outcome.run });
+      for (const { queued, resolve } of waiting) {
+        const answer = queued.kind === "event" ? outcome.answers.get(queued.event) : undefined;
+        resolve({ kind: "done", run: outcome.run, ...(answer && { answer }) });
+      }
       return outcome.hasMore;
     }
     if (outcome.id === runId) engine.runCache.recordRecall(false);
@@ -84,7 +87,7 @@ async function dropStale(
 }
 
 type Outcome =
-  | { readonly kind: "written"; readonly run: Run; readonly hasMore: boolean }
+  | ({ readonly kind: "written" } & Pick<RunDecision, "run" | "hasMore" | "answers">)
   /** The run has ended; pending jobs end without it. */
   | { readonly kind: "abandoned" }
   /** The id of the stale record. */
@@ -129,7 +132,7 @@ async function decideAndCommit(
   const committed = await commitRun(engine, { before: found, decided, ended, extraPuts, guards });
   switch (committed.kind) {
     case "committed":
-      return { kind: "written", run: decided.run, hasMore: decided.hasMore && hasProgress(before, decided) };
+      return { ...decided, kind: "written", hasMore: decided.hasMore && hasProgress(before, decided) };
     case "stale":
       return { kind: "stale", id: committed.id };
     case "refused":

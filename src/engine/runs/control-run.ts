@@ -1,11 +1,14 @@
+import { nonFiniteIn } from "../../core/model/canonical.ts";
 import { isRunFinal, RUNS, type Run, type RunState } from "../../core/model/run.ts";
 import type { RunEvent } from "../../core/workflow/run/advance.ts";
+import { bytesOf } from "../../core/workflow/run/run-draft.ts";
+import { EVENT_BYTES_MAX, type EventAnswer, isSeen, type ReceivedEvent } from "../../core/workflow/run/wait.ts";
 import type { Versioned } from "../../ports/store.ts";
 import { auditPut } from "../audit/index.ts";
 import type { Needs } from "../engine.ts";
 
 /**
- * Cancel, pause and resume of a run: each is a run event under the run lock, with its audit entry in the same commit.
+ * Cancel, pause and resume of a run, and events for it: each is a run event under the run lock, with its audit entry in the same commit.
  */
 export interface RunControl {
   readonly org: string;
@@ -62,6 +65,46 @@ async function control(
   // Other events may be in the same batch: a run that ended without this request was not moved by it.
   const isMine = !isRunFinal(now.state) || (kind !== "pause" && (kind === "cancel") === (now.state === "CANCELLED"));
   return isMine ? { kind: "moved", state: now.state } : { kind: "ended", state: now.state };
+}
+
+/** Gives an event to a run, under the run lock and with its audit entry in the same commit. */
+export interface EventRequest {
+  readonly org: string;
+  readonly runId: string;
+  readonly event: ReceivedEvent;
+}
+
+export type EventOutcome =
+  | Exclude<EventAnswer, { readonly kind: "ended" }>
+  | { readonly kind: "ended"; readonly state: RunState }
+  | { readonly kind: "too_large"; readonly bytes: number; readonly bytesMax: number }
+  /** The path of a number that JSON cannot represent. */
+  | { readonly kind: "bad_number"; readonly path: string }
+  | { readonly kind: "not_found" };
+
+export async function sendEvent(
+  engine: Needs<"world" | "audit" | "runInbox">,
+  { org, runId, event }: EventRequest,
+): Promise<EventOutcome> {
+  const bytes = bytesOf(JSON.stringify(event.data ?? null));
+  if (bytes > EVENT_BYTES_MAX) return { kind: "too_large", bytes, bytesMax: EVENT_BYTES_MAX };
+  const path = nonFiniteIn(event.data, "data");
+  if (path !== null) return { kind: "bad_number", path };
+  const found = await loadTenantRun(engine, org, runId);
+  if (!found) return { kind: "not_found" };
+  const { state, workflowId, events } = found.value;
+  // A repeated request is answered without a second audit entry.
+  if (isSeen(events?.ids ?? [], event.id)) return { kind: "duplicate" };
+  if (isRunFinal(state) || state === "ENDING") return { kind: "ended", state };
+  const facts = { run: runId, workflow: workflowId, event: event.name };
+  const line = auditPut(engine, { org, kind: "run", who: event.by, what: "event", facts });
+  const done = await engine.runInbox.enqueue(
+    { org, runId, path: "gateway" },
+    { kind: "event", event: { kind: "received", event }, puts: [line] },
+  );
+  if (done.kind === "stale" || done.run === null) return { kind: "not_found" };
+  const { answer } = done.kind === "done" ? done : {};
+  return answer === undefined || answer.kind === "ended" ? { kind: "ended", state: done.run.state } : answer;
 }
 
 /** Null also for a run of another tenant. */

@@ -6,6 +6,7 @@ import type { Plan } from "../../core/workflow/definition/plan.ts";
 import { type Advance, advance, type RunEvent } from "../../core/workflow/run/advance.ts";
 import type { Notification, Start, Stop } from "../../core/workflow/run/run-draft.ts";
 import { Values } from "../../core/workflow/run/values.ts";
+import type { EventAnswer } from "../../core/workflow/run/wait.ts";
 import { BLOB_BYTES_MAX } from "../../ports/blobs.ts";
 import type { Versioned } from "../../ports/store.ts";
 import { decisionContext } from "../context.ts";
@@ -25,6 +26,7 @@ export interface RunDecision {
   readonly pages: readonly (readonly TimelineLine[])[];
   readonly notifications: readonly Notification[];
   readonly hasMore: boolean;
+  readonly answers: Advance["answers"];
 }
 
 export async function decideRun(
@@ -63,6 +65,7 @@ class DecisionRound {
   readonly #budget = new StepBudget("the expressions of one commit", COMMIT_STEPS_MAX);
   /** A budget of its own: outputs are validated before the decision is repeated, which must not be cut off by that. */
   readonly #readBudget = new StepBudget("the validation of outputs that one commit reads", COMMIT_STEPS_MAX);
+  readonly #answers = new Map<object, EventAnswer>();
   #run: Run;
   #hasMore = false;
 
@@ -90,6 +93,7 @@ class DecisionRound {
       pages: this.#pages,
       notifications: this.#notifications,
       hasMore: this.#hasMore && !isRunFinal(this.#run.state),
+      answers: this.#answers,
     };
   }
 
@@ -120,6 +124,7 @@ class DecisionRound {
     const page = step.page ?? [];
     for (let at = 0; at < page.length; at += PAGE_LINES) this.#pages.push(page.slice(at, at + PAGE_LINES));
     this.#notifications.push(...step.notifications);
+    for (const [event, answer] of step.answers) this.#answers.set(event, answer);
     if (step.blobs.length > 0) await this.#keep(step.blobs);
     const nextEvents: RunEvent[] = [];
     for (const stop of step.stops) await this.#stop(stop, startsStoppedBy(stop, step.starts), nextEvents);

@@ -1,7 +1,7 @@
 /** Runs: run lock, advance, commit, sub-runs, slots, control, workflow definitions. */
 export { askingSteps } from "./asking-steps.ts";
 export { afterRunCommit, type RunEffects } from "./commit-effects.ts";
-export { cancelRun, loadTenantRun, pauseRun, resumeRun } from "./control-run.ts";
+export { cancelRun, loadTenantRun, pauseRun, resumeRun, sendEvent } from "./control-run.ts";
 export { createRun } from "./create-run.ts";
 export { CREATED_MAX } from "./decide-run.ts";
 export { PlanCache } from "./plan-cache.ts";

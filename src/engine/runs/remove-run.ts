@@ -70,8 +70,9 @@ async function keyOf(engine: Needs<"world">, { id, reservation }: Run): Promise<
 }
 
 /** Stored payloads of a run. */
-export function payloadsOf({ input, output, steps }: Run): readonly StoredPayload[] {
-  const payloads = [input, output, ...Object.values(steps).flatMap(({ output: of, fan }) => [of, fan?.items])];
+export function payloadsOf({ input, output, steps, events }: Run): readonly StoredPayload[] {
+  const ofSteps = Object.values(steps).flatMap(({ output: of, fan }) => [of, fan?.items]);
+  const payloads = [input, output, ...ofSteps, ...(events?.kept ?? []).map(({ data }) => data)];
   return payloads.flatMap((payload) => (payload?.kind === "pointer" ? [payload] : []));
 }
 

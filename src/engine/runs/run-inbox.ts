@@ -3,6 +3,7 @@ import type { Job } from "../../core/model/job.ts";
 import type { Run } from "../../core/model/run.ts";
 import type { RetryUsage } from "../../core/retry/budget.ts";
 import type { RunEvent } from "../../core/workflow/run/advance.ts";
+import type { EventAnswer } from "../../core/workflow/run/wait.ts";
 import type { Guard, Put, Versioned } from "../../ports/store.ts";
 import type { Needs } from "../engine.ts";
 import type { AppliedEvent } from "../observe/index.ts";
@@ -137,7 +138,7 @@ export interface PendingRunEvent extends Pick<AppliedEvent, "hasJoined"> {
 
 export type RunEventOutcome =
   /** Committed. `run` is null if the run no longer exists and the job ended on its own. */
-  | { readonly kind: "done"; readonly run: Run | null }
+  | { readonly kind: "done"; readonly run: Run | null; readonly answer?: EventAnswer }
   /** The run had ended, or no longer exists: the event was not applied. */
   | { readonly kind: "over"; readonly run: Run | null }
   /** The job changed since it was read: decide again. */

@@ -1,10 +1,18 @@
+import { outOfRange } from "../../core/jobs/submission.ts";
 import { rerun } from "../../engine/intake/index.ts";
 import { dryRerun } from "../../engine/observe/index.ts";
-import { cancelRun, pauseRun, resumeRun } from "../../engine/runs/index.ts";
+import { cancelRun, pauseRun, resumeRun, sendEvent } from "../../engine/runs/index.ts";
 import { isAllowed } from "../auth/access.ts";
 import { evaluationProblem, Problem } from "../problem.ts";
 import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route } from "../route.ts";
-import { CONTROL_BODY, RERUN_BODY, RERUN_RESPONSE, RUN_STATE_CHANGE } from "../views/run-schemas.ts";
+import {
+  CONTROL_BODY,
+  EVENT_ACCEPTED,
+  EVENT_BODY,
+  RERUN_BODY,
+  RERUN_RESPONSE,
+  RUN_STATE_CHANGE,
+} from "../views/run-schemas.ts";
 import { idempotencyKeyOf, startResponse } from "./run-start.ts";
 import { runNotFound, runOf, stepNotFound } from "./runs.ts";
 import { dryView } from "./workflows.ts";
@@ -54,6 +62,15 @@ export const RUN_CONTROL_ROUTES: readonly Route[] = [
   },
   {
     method: "POST",
+    path: "/api/v1/workflow-runs/:id/events",
+    summary: "Send an event to a run: a `wait` step takes it, or it is kept until one does",
+    access: "submit",
+    body: EVENT_BODY,
+    response: EVENT_ACCEPTED,
+    handle: receive,
+  },
+  {
+    method: "POST",
     path: "/api/v1/workflow-runs/:id/rerun",
     summary: "Start a new run that reuses the results before a step and repeats that step and all after it",
     access: "submit",
@@ -95,6 +112,51 @@ async function control(
     default:
       return outcome satisfies never;
   }
+}
+
+async function receive(
+  { engine }: Gateway,
+  { org, params, principal, body }: GatewayRequest,
+): Promise<GatewayResponse> {
+  const { id: runId = "" } = params;
+  const { name, data = null, correlation_key: key, event_id: id } = body as EventFields;
+  const event = { name, data, by: principal.id, ...(id !== undefined && { id }) };
+  const outcome = await sendEvent(engine, {
+    org,
+    runId,
+    event: key === undefined ? event : { ...event, key: String(key) },
+  });
+  switch (outcome.kind) {
+    case "delivered":
+      return ok({ run_id: runId, outcome: "delivered", step_id: outcome.stepId });
+    case "kept":
+    case "duplicate":
+      return ok({ run_id: runId, outcome: outcome.kind, step_id: null });
+    case "ended": {
+      const { state } = outcome;
+      throw new Problem("run_ended", `run \`${runId}\` is ${state} and takes no events`, { run_id: runId, state });
+    }
+    case "full":
+      throw new Problem("event_limit", `${outcome.why}; retry after a \`wait\` step has taken one`, { run_id: runId });
+    case "too_large": {
+      const { bytes, bytesMax } = outcome;
+      const detail = `\`data\` has ${bytes} bytes; at most ${bytesMax} are allowed: send a reference to the data`;
+      throw new Problem("body_too_large", detail, { run_id: runId });
+    }
+    case "bad_number":
+      throw new Problem("invalid_request", outOfRange(outcome.path));
+    case "not_found":
+      throw runNotFound(runId, org);
+    default:
+      return outcome satisfies never;
+  }
+}
+
+interface EventFields {
+  readonly name: string;
+  readonly data?: unknown;
+  readonly correlation_key?: string | number;
+  readonly event_id?: string;
 }
 
 async function rerunRun(gateway: Gateway, request: GatewayRequest): Promise<GatewayResponse> {

@@ -2,6 +2,8 @@
 import { Type } from "typebox";
 import { LABELS_MAX, TEXT_LENGTH_MAX } from "../../core/jobs/submission.ts";
 import { RUN_STATES } from "../../core/model/run.ts";
+import { WORKFLOW_LIMITS } from "../../core/workflow/definition/limits.ts";
+import { EVENT_IDS_MAX, EVENT_TEXT_MAX } from "../../core/workflow/run/wait.ts";
 import { APPROVAL, PAYLOAD_PROBLEMS } from "./job-schemas.ts";
 import { ERROR_INFO, instant, json, orNull, RECORD_VERSION } from "./schemas.ts";
 
@@ -118,6 +120,36 @@ export const RUN_STATE_CHANGE = Type.Object({ run_id: Type.String(), state: STAT
 export const RUN_DELETED = Type.Object({ run_id: Type.String(), deleted: Type.Boolean() }, { title: "RunDeleted" });
 export const CONTROL_BODY = Type.Object({ reason: Type.Optional(REASON) }, { title: "RunControlRequest" });
 
+export const EVENT_BODY = Type.Object(
+  {
+    name: Type.String({ minLength: 1, maxLength: WORKFLOW_LIMITS.idLength, pattern: "^[A-Za-z0-9_.:/-]+$" }),
+    data: Type.Optional(json("Output of the `wait` step that takes the event. Defaults to null.")),
+    correlation_key: Type.Optional(
+      Type.Union([Type.String({ maxLength: EVENT_TEXT_MAX }), Type.Number()], {
+        description: "A `wait` step with `correlate` takes only events with an equal key; compared as text.",
+      }),
+    ),
+    event_id: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: EVENT_TEXT_MAX,
+        description: `Makes the request repeatable: among the latest ${EVENT_IDS_MAX} ids of a run, an event is applied once.`,
+      }),
+    ),
+  },
+  { title: "RunEventRequest" },
+);
+export const EVENT_ACCEPTED = Type.Object(
+  {
+    run_id: Type.String(),
+    outcome: Type.Enum(["delivered", "kept", "duplicate"], {
+      description: "`kept`: no step waits for it yet. `duplicate`: an event with this id was accepted before.",
+    }),
+    step_id: orNull(Type.String({ description: "The step that took the event." })),
+  },
+  { title: "RunEventAccepted" },
+);
+
 export const DRY_BODY = Type.Object(START_FIELDS, { title: "DryRunRequest" });
 const DRY_STEP = Type.Object(
   {
@@ -202,6 +234,12 @@ const STEP = Type.Object(
       Type.Array(Type.String(), { description: "The branches chosen for the items of a `for_each`." }),
     ),
     children: Type.Optional(FAN),
+    awaits: Type.Optional(
+      Type.Object(
+        { event: Type.String(), correlation_key: orNull(Type.String({ description: "null: any key." })) },
+        { description: "The event of a `wait` step." },
+      ),
+    ),
   },
   { title: "RunStep" },
 );

@@ -165,7 +165,7 @@ function runFields({ value: run, version }: Versioned<Run>): View {
 }
 
 function stepView(step: StepRun, definition: StepDefinition | null, job: Job | null, output: PayloadView): View {
-  const { state, jobId, startedMs, endedMs, error, why, arm, arms, fan } = step;
+  const { state, jobId, startedMs, endedMs, error, why, arm, arms, fan, awaits } = step;
   return {
     state,
     type: definition?.type ?? null,
@@ -184,6 +184,7 @@ function stepView(step: StepRun, definition: StepDefinition | null, job: Job | n
     arm: arm ?? null,
     ...(arms === undefined ? {} : { arms }),
     ...(fan === undefined ? {} : { children: fanView(fan) }),
+    ...(awaits === undefined ? {} : { awaits: { event: awaits.event, correlation_key: awaits.key ?? null } }),
   };
 }
 

@@ -66,6 +66,12 @@ test("runs", async () => {
   await transcript.both(["run", "timeline", "r1", "--limit", "3"]);
   await transcript.both(["run", "explain", "r1"]);
   for (const order of ["pause", "resume"]) await transcript.both(["run", order, "r1"]);
+  const answer = ["run", "event", "r1", "answer"];
+  await transcript.both([...answer, '{"ok":true}', "--correlation-key", "7", "--event-id", "e-1"]);
+  await transcript.run([...answer, "--event-id", "e-2"]);
+  await transcript.run([...answer, "--event-id", "e-3"]);
+  await transcript.run([...answer, "{ok"]);
+  await transcript.both(["run", "event", "none", "answer"]);
   await transcript.both(["run", "watch", "r1"], { change });
   await transcript.both(["run", "cancel", "r1", "--reason", "a mistake"]);
   await transcript.run(["run", "rerun", "r1"]);
@@ -113,6 +119,10 @@ const ANSWERS: Readonly<Record<string, (body: AskedWith["body"]) => FakeResponse
     return ok({ items: [first, next, child], next_cursor: "abc" });
   },
   "POST workflow-runs/ID/pause": () => ok({ run_id: "r1", state: "PAUSED" }),
+  "POST workflow-runs/ID/events": ({ event_id, correlation_key }) => {
+    const outcome = correlation_key === "7" ? "delivered" : event_id === "e-2" ? "kept" : "duplicate";
+    return ok({ run_id: "r1", outcome, step_id: outcome === "delivered" ? "ask" : null });
+  },
   "POST workflow-runs/ID/resume": () => ok({ run_id: "r1", state: "RUNNING" }),
   "POST workflow-runs/ID/cancel": ({ reason }) =>
     reason === "a mistake" ? ok({ run_id: "r1", state: "CANCELLED" }) : refused(409, "run_ended", { run_id: "r1" }),

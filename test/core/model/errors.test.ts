@@ -13,7 +13,7 @@ const CODES: Readonly<Record<number, string>> = {
   414: "url_too_long",
   415: "unsupported_media_type",
   422: "idempotency_conflict evaluation_limit",
-  429: "evaluation_busy too_many_requests too_many_runs quota_exceeded too_many_waiting",
+  429: "evaluation_busy too_many_requests too_many_runs event_limit quota_exceeded too_many_waiting",
   431: "headers_too_large",
   500: "internal",
   503: "safety_unavailable gate_unavailable lock_busy store_unavailable index_building too_many_connections shutting_down not_ready",

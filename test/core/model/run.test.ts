@@ -37,6 +37,7 @@ const WHOLE: Required<Run> = {
   arms: { R1: { arm: "treatment", stage: 0, untilMs: 9 } },
   measures: { R1: NO_MEASURE },
   bytes: 5_000,
+  events: { kept: [], bytes: 0, ids: ["1"] },
 };
 
 test("a copy has all fields of a run and no others", () => {
@@ -64,6 +65,7 @@ const STEP: Required<StepRun> = {
   arm: "then",
   arms: ["then"],
   fan: { items: { kind: "inline", value: [] }, count: 1, spawned: 1, open: 1, succeeded: 0, failed: 0, cancelled: 0 },
+  awaits: { event: "e", key: "k" },
   dueMs: 4,
   line: 3,
 };

@@ -24,7 +24,7 @@ describe("checks a step", () => {
     [
       "a type",
       { a: { type: "worke" } },
-      "steps.a.type: must be `worker`, `approval`, `condition`, `switch`, `delay`, `notify`, `transform`, `parallel` or `subworkflow`, not `worke`; did you mean `worker`?",
+      "steps.a.type: must be `worker`, `approval`, `condition`, `switch`, `delay`, `notify`, `transform`, `parallel`, `subworkflow` or `wait`, not `worke`; did you mean `worker`?",
     ],
     ["no topic", { a: {} }, "steps.a: missing `topic`: the topic its job is sent to"],
     [
@@ -191,6 +191,32 @@ describe("checks a step", () => {
       "n of fewer",
       { a: { type: "parallel", branches: ["b"], join: "n_of_m", n: 2 }, b: W },
       "steps.a.n: must be an integer from 1 to 1, got 2",
+    ],
+    [
+      "a wait without its keys",
+      { a: { type: "wait" } },
+      "steps.a: missing `timeout_sec`: how long to wait for the event",
+      "steps.a: missing `event`: the name of the event to wait for",
+    ],
+    [
+      "a wait with wrong keys",
+      { a: { type: "wait", event: "a b", correlate: "steps.b.output", timeout_sec: 1, topic: "x" }, b: W },
+      "steps.a.topic: is only allowed for type `worker`, not `wait`",
+      "steps.a.event: must be 1 to 64 letters, digits or any of `_ . : / -`, got `a b`",
+      "steps.a.correlate: reads `steps.b`, which does not precede this step; add it to `depends_on`",
+    ],
+    [
+      "a repeated wait",
+      { a: { type: "wait", event: "e", timeout_sec: 1, for_each: "input.items" } },
+      "steps.a.for_each: is only allowed for type `worker`, `approval`, `condition`, `switch`, `delay`, `notify`, `transform`, `parallel`, `subworkflow`, not `wait`",
+    ],
+    [
+      "a wait as a repeated branch",
+      {
+        a: { type: "parallel", branches: ["b"], for_each: "input.items" },
+        b: { type: "wait", event: "e", timeout_sec: 1 },
+      },
+      "steps.a.branches[0]: `b` has type `wait`, which cannot be repeated by `for_each`; use a subworkflow",
     ],
     ["no workflow", { a: { type: "subworkflow" } }, "steps.a: missing `workflow`: the id of the workflow to run"],
     [

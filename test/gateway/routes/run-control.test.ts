@@ -78,6 +78,51 @@ describe("run control", () => {
     expect(run.output).toEqual({ packed: [{ got: 1 }] });
   });
 
+  test("a run takes events: delivered, kept, repeated, refused; audited with the key that sent them", async () => {
+    const ask = { type: "wait", event: "answer", correlate: "input.ticket", timeout_sec: 60 };
+    const after = { type: "wait", event: "done", timeout_sec: 60, depends_on: ["ask"] };
+    await applied(gateway, { id: "asks", steps: { ask, after } });
+    const runId = await started(gateway, "asks", { input: { ticket: 7 } });
+    expect((await get(`/api/v1/workflow-runs/${runId}`)).steps).toMatchObject({
+      ask: { type: "wait", state: "RUNNING", awaits: { event: "answer", correlation_key: "7" }, job_id: null },
+    });
+    const submitter = await gateway.keyOf("default", "submitter");
+    const viewer = await gateway.keyOf("default", "viewer");
+    const send = (body: object, key = submitter.key) => post(`/api/v1/workflow-runs/${runId}/events`, body, key);
+    const kept = { run_id: runId, outcome: "kept", step_id: null };
+    expect(await send({ name: "done", data: 1 })).toEqual(kept);
+    const answer = { name: "answer", data: { text: "yes" }, correlation_key: 7, event_id: "e-1" };
+    expect(await send(answer, viewer.key)).toMatchObject({ status: 403, code: "forbidden" });
+    expect(await send(answer)).toEqual({ run_id: runId, outcome: "delivered", step_id: "ask" });
+    expect(await send(answer)).toEqual({ run_id: runId, outcome: "duplicate", step_id: null });
+    const { key: operator } = await gateway.keyOf("default", "operator");
+    const run = await runUntil(gateway, runId, ({ state }) => state === "SUCCEEDED", { key: operator });
+    expect(run.output).toEqual({ after: 1 });
+    expect(await send({ name: "done" })).toMatchObject({ status: 409, code: "run_ended", state: "SUCCEEDED" });
+    expect(await send({ name: "a b" })).toMatchObject({ status: 400, code: "invalid_request" });
+    expect(await send({ name: "x", data: "y".repeat(300_000) })).toMatchObject({ status: 413, code: "body_too_large" });
+    const unknown = await post("/api/v1/workflow-runs/none/events", { name: "x" }, submitter.key);
+    expect(unknown).toMatchObject({ status: 404, code: "run_not_found" });
+    // Entries reach the log with the next pass of the audit chain.
+    await expect
+      .poll(async () => {
+        const page = (await gateway.call("GET", "/api/v1/audit", { key: operator })).json<{ items: readonly Json[] }>();
+        return page.items.filter(({ what }) => what === "event");
+      })
+      .toMatchObject(
+        ["answer", "done"].map((event) => ({ who: submitter.id, facts: { run: runId, workflow: "asks", event } })),
+      );
+  });
+
+  test("beyond the limit of kept events a run refuses more with 429", async () => {
+    await applied(gateway, OPEN);
+    const runId = await started(gateway, "open");
+    const send = () => control(runId, "events", { name: "early" });
+    const answers = await Promise.all(Array.from({ length: 101 }, send));
+    expect(answers.filter(({ outcome }) => outcome === "kept")).toHaveLength(100);
+    expect(answers.find(({ code }) => code !== undefined)).toMatchObject({ status: 429, code: "event_limit" });
+  });
+
   test("approval steps are approved like jobs", async () => {
     await applied(gateway, SIGNED);
     const { key } = await gateway.keyOf("default", "operator");

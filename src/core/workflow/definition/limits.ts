@@ -24,5 +24,12 @@ export function isWorkflowId(value: unknown): value is string {
   return typeof value === "string" && value.length <= WORKFLOW_LIMITS.idLength && /^[A-Za-z0-9_.-]+$/.test(value);
 }
 
+/** Names of events that `wait` steps wait for, such as `invoice.paid`. */
+export function isEventName(value: unknown): value is string {
+  return typeof value === "string" && value.length <= WORKFLOW_LIMITS.idLength && /^[A-Za-z0-9_.:/-]+$/.test(value);
+}
+
+export const EVENT_NAME_SHAPE = `1 to ${WORKFLOW_LIMITS.idLength} letters, digits or any of \`_ . : / -\``;
+
 /** Names that every JavaScript object inherits; not allowed as keys. */
 export const isInherited = (name: string): boolean => name in {};

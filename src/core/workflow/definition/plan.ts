@@ -62,7 +62,9 @@ export type Act =
   /** The output is the rendered input. */
   | { readonly type: "transform" }
   | { readonly type: "parallel"; readonly branches: readonly string[]; readonly need: number }
-  | { readonly type: "subworkflow"; readonly workflowId: string; readonly version: number | null };
+  | { readonly type: "subworkflow"; readonly workflowId: string; readonly version: number | null }
+  /** `correlate`: only an event with this correlation key is taken. */
+  | { readonly type: "wait"; readonly event: string; readonly correlate: Expression | null };
 
 export type ActType = Act["type"];
 

@@ -3,7 +3,7 @@ import { isTopic, TOPIC_LENGTH_MAX } from "../../../protocol/subjects.ts";
 import { bareTopic, hasBareForm } from "../../model/canonical.ts";
 import { type Fields, got, parseTime } from "./fields.ts";
 import type { Link } from "./graph.ts";
-import { isStepId, isWorkflowId, WORKFLOW_LIMITS } from "./limits.ts";
+import { EVENT_NAME_SHAPE, isEventName, isStepId, isWorkflowId, WORKFLOW_LIMITS } from "./limits.ts";
 import type { Act, ActType } from "./plan.ts";
 import type { StepValues } from "./step-values.ts";
 
@@ -17,6 +17,7 @@ export const ACT_TYPES: readonly ActType[] = [
   "transform",
   "parallel",
   "subworkflow",
+  "wait",
 ];
 
 /** In addition to those of every step. */
@@ -30,6 +31,7 @@ export const KEYS_OF_ACT: Readonly<Record<ActType, readonly string[]>> = {
   transform: [],
   parallel: ["branches", "join", "n"],
   subworkflow: ["workflow", "version"],
+  wait: ["event", "correlate"],
 };
 
 /** Null after a problem. */
@@ -54,6 +56,8 @@ export function readAct(type: ActType, fields: Fields, values: StepValues, links
       return readParallel(fields, links);
     case "subworkflow":
       return readSubworkflow(fields);
+    case "wait":
+      return readWait(fields, values);
     default:
       return type satisfies never;
   }
@@ -160,6 +164,16 @@ function readSubworkflow(fields: Fields): Act | null {
   if (workflowId === undefined) return missing(fields, "workflow", "the id of the workflow to run");
   if (isWorkflowId(workflowId)) return { type: "subworkflow", workflowId, version };
   fields.problem("workflow", `must be a workflow id${got(workflowId)}`);
+  return null;
+}
+
+function readWait(fields: Fields, values: StepValues): Act | null {
+  if (!fields.has("timeout_sec")) missing(fields, "timeout_sec", "how long to wait for the event");
+  const correlate = values.expression("correlate", "any");
+  const event = fields.get("event");
+  if (event === undefined) return missing(fields, "event", "the name of the event to wait for");
+  if (isEventName(event)) return { type: "wait", event, correlate };
+  fields.problem("event", `must be ${EVENT_NAME_SHAPE}${got(event)}`);
   return null;
 }
 

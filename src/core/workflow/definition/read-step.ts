@@ -60,7 +60,6 @@ const EVERY_STEP = [
   "output_path",
   "output_schema",
   "timeout_sec",
-  ...REPEATED,
 ];
 const JOB = [
   ...["labels", "risk_tags", "requires", "capability"],
@@ -78,10 +77,15 @@ const KEYS: Readonly<Record<ActType, readonly string[]>> = {
   transform: INPUT,
   parallel: [],
   subworkflow: [...INPUT, ...JOB, "retry"],
+  wait: [],
 };
 
+/** A sub-workflow per item can contain them. */
+const NOT_REPEATED: readonly ActType[] = ["wait"];
+
 function keysOf(type: ActType): readonly string[] {
-  return [...EVERY_STEP, ...KEYS_OF_ACT[type], ...KEYS[type]];
+  const repeated = NOT_REPEATED.includes(type) ? [] : REPEATED;
+  return [...EVERY_STEP, ...repeated, ...KEYS_OF_ACT[type], ...KEYS[type]];
 }
 
 /** A key that belongs to another step type. */

@@ -36,10 +36,13 @@ function checkBranches(node: Node, graph: Graph, problems: Problems): void {
 const BRANCHING: readonly string[] = ["condition", "switch", "parallel"];
 
 function checkBranch({ draft }: Node, branch: Node, problems: Problems, path: readonly (string | number)[]): void {
-  const { id, act, links, onError } = branch.draft;
+  const { id, act, links, onError, rest } = branch.draft;
   if (branch.branchOf !== draft.id) problems.add(path, `\`${id}\` is already a branch of \`${branch.branchOf}\``);
   if (BRANCHING.includes(act.type)) {
     problems.add(path, `\`${id}\` has type \`${act.type}\`, which cannot be a branch; use a subworkflow`);
+  }
+  if (act.type === "wait" && rest.forEach !== null) {
+    problems.add(path, `\`${id}\` has type \`wait\`, which cannot be repeated by \`for_each\`; use a subworkflow`);
   }
   const own = links.find(({ kind }) => kind === "depends_on");
   if (own !== undefined) {

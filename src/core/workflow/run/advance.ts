@@ -9,6 +9,7 @@ import { type Blob, Draft, fault, type Limits, type Notification, type Start, ty
 import { concludeRun, endRun, settleStep, stepStateOf } from "./settle.ts";
 import { failStep, outputFault, startStep } from "./start-step.ts";
 import type { Values } from "./values.ts";
+import { type EventAnswer, expireWait, type ReceivedEvent, receiveEvent, startWait } from "./wait.ts";
 
 /**
  * Advances a run: a pure function of the plan, the run, the events and the time.
@@ -23,6 +24,7 @@ export type RunEvent =
   | { readonly kind: "job_ended"; readonly job: Job }
   /** Open children of a step were cancelled. */
   | { readonly kind: "children_stopped"; readonly stepId: string; readonly count: number }
+  | { readonly kind: "received"; readonly event: ReceivedEvent }
   /** A timer fired, or the previous commit left work. */
   | { readonly kind: "time" }
   | { readonly kind: "cancel"; readonly by: string; readonly why: string }
@@ -41,6 +43,8 @@ export interface Advance {
   readonly left: readonly RunEvent[];
   /** More work is left for another commit. */
   readonly hasMore: boolean;
+  /** What became of each `received` event. */
+  readonly answers: ReadonlyMap<object, EventAnswer>;
 }
 
 export interface AdvanceContext {
@@ -70,7 +74,7 @@ export function advance(
     if (!isRunFinal(draft.run.state)) applyEvent(draft, event);
   }
   settleRun(draft);
-  const { notifications, blobs } = draft;
+  const { notifications, blobs, answers } = draft;
   // Steps that started and were cancelled in the same decision get no job.
   const starts = draft.starts.filter(({ stepId }) => draft.stateOf(stepId) === "RUNNING");
   const stops = [
@@ -78,7 +82,7 @@ export function advance(
     ...childrenToStop(draft),
   ];
   const { run: next, page } = draft.finish();
-  return { run: next, page, starts, stops, notifications, blobs, left, hasMore: draft.hasMore };
+  return { run: next, page, starts, stops, notifications, blobs, left, hasMore: draft.hasMore, answers };
 }
 
 function isEnding({ nowMs, run }: Draft, { kind }: RunEvent): boolean {
@@ -114,6 +118,9 @@ function applyEvent(draft: Draft, event: RunEvent): void {
       if (step?.forEach) stopChildren(draft, step, step.forEach, event.count);
       return;
     }
+    case "received":
+      draft.answers.set(event, receiveEvent(draft, event.event));
+      return;
     case "time":
       if (draft.nowMs < draft.run.deadlineMs) {
         expireAll(draft);
@@ -144,6 +151,7 @@ function expireAll(draft: Draft): void {
   for (const step of draft.plan.steps.values()) {
     if (step.forEach) expireFan(draft, step, step.forEach);
     else if (step.act.type === "parallel") expireParallel(draft, step, step.act);
+    else if (step.act.type === "wait") expireWait(draft, step, step.act);
   }
 }
 
@@ -227,6 +235,7 @@ function startIfReady(draft: Draft, step: PlanStep): void {
     }
   }
   if (step.forEach) startFan(draft, step, step.forEach, cause);
+  else if (step.act.type === "wait") startWait(draft, step, step.act, cause);
   else startStep(draft, step, cause);
 }
 

@@ -165,7 +165,7 @@ export function keepSteps(
   for (const id of plan.order) {
     const step = before.steps[id];
     if (!step || again.has(id) || asks.includes(id) || !isKept(plan, id, before.steps)) continue;
-    const { fan: _, jobId: __, dueMs: ___, output: earlier, ...kept } = step;
+    const { fan: _, jobId: __, dueMs: ___, awaits: ____, output: earlier, ...kept } = step;
     const output = earlier && outputOf(id, earlier);
     const seq = run.lineCount + lines.length - run.lines.length;
     steps[id] = { ...kept, ...(output === undefined ? {} : { output }), line: seq };

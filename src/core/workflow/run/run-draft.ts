@@ -17,6 +17,7 @@ import type { Writable } from "../../model/table.ts";
 import type { WireError } from "../../retry/intent.ts";
 import type { Plan, PlanStep, Refs, Scope, StepMeta, StepView } from "../definition/plan.ts";
 import { setLazily, TooMuch, Unreadable, type Values } from "./values.ts";
+import type { EventAnswer } from "./wait.ts";
 
 /** Working copy of a run during one call of `advance`, with the effects collected so far. */
 export class Draft {
@@ -35,6 +36,8 @@ export class Draft {
   readonly stops: Stop[] = [];
   readonly notifications: Notification[] = [];
   readonly blobs: Blob[] = [];
+  /** By the `received` event. */
+  readonly answers = new Map<object, EventAnswer>();
   /** More work is left that did not fit into this commit. */
   hasMore = false;
   /** Children that failed before they got a job; they count towards `startsMax`. */

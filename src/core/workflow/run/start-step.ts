@@ -140,6 +140,7 @@ export function inlineResult(draft: Draft, step: PlanStep, input: unknown, child
     case "delay":
     case "parallel":
     case "subworkflow":
+    case "wait":
       return { kind: "bad", problem: `a \`${act.type}\` step needs a job` };
     default:
       return act satisfies never;
@@ -188,6 +189,7 @@ export function startOf(draft: Draft, step: PlanStep, input: unknown, child: Chi
     case "condition":
     case "switch":
     case "parallel":
+    case "wait":
       return { problem: `a \`${act.type}\` step needs no job` };
     default:
       return act satisfies never;
