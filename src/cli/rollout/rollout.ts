@@ -33,6 +33,7 @@ function addStart(rollout: Command, { io, client, exit }: CommandContext): void 
     )
     .option("--gate <gate>", "condition such as run_lock_wait_p95<=1.2x; repeatable", collect, [])
     .option("--switch <duration>", "let the arms alternate in time blocks", durationUpTo(24 * HOUR_MS, 1_000))
+    .option("--dry-run", "show the prediction and the smallest detectable effects; start nothing")
     .action(async (subject: string, options: StartOptions) => exit(await start(io, client(), subject, options)));
 }
 
@@ -106,29 +107,39 @@ interface StartOptions {
   readonly horizon?: number;
   readonly gate: readonly string[];
   readonly switch?: number;
+  readonly dryRun?: boolean;
 }
 
 async function start(io: Io, client: Client, subject: string, options: StartOptions): Promise<ExitCode> {
-  const started = await client.request("POST /rollouts", {
-    body: {
-      class: subject,
-      policy: options.policy,
-      share: options.share.length === 1 ? (options.share[0] as number) : options.share,
-      orgs: options.orgs,
-      for_ms: options.for,
-      horizon_ms: options.horizon,
-      gates: options.gate.length === 0 ? undefined : options.gate,
-      switch_ms: options.switch,
-    },
-  });
+  const body = {
+    class: subject,
+    policy: options.policy,
+    share: options.share.length === 1 ? (options.share[0] as number) : options.share,
+    orgs: options.orgs,
+    for_ms: options.for,
+    horizon_ms: options.horizon,
+    gates: options.gate.length === 0 ? undefined : options.gate,
+    switch_ms: options.switch,
+  };
+  if (options.dryRun) {
+    const plan = await client.request("POST /rollouts/preview", { body });
+    if (options.json) printJson(io, plan);
+    else io.out(planText(plan));
+    if (plan.active !== null) io.err(`${plan.active} of this class is active: end it before the start\n`);
+    return EXIT.ok;
+  }
+  const started = await client.request("POST /rollouts", { body });
   if (options.json) printJson(io, started);
   else io.out(`${started.id}\n`);
-  const target = `${percent(started.share)} of ${started.orgs.length === 0 ? "all tenants" : started.orgs.map(printable).join(", ")}`;
-  io.err(`${started.class}: ${started.control} → ${started.policy} for ${target}\n`);
-  io.err(predictionText(started.prediction));
-  io.err(detectableText(started));
+  io.err(planText(started));
   io.err(`next: ${io.command} rollout status ${started.id} --watch\n`);
   return EXIT.ok;
+}
+
+function planText(plan: Json): string {
+  const tenants = plan.orgs.length === 0 ? "all tenants" : plan.orgs.map(printable).join(", ");
+  const change = `${plan.class}: ${plan.control} → ${plan.policy} for ${percent(plan.shares[0])} of ${tenants}\n`;
+  return change + predictionText(plan.prediction) + detectableText(plan);
 }
 
 function predictionText(prediction: Json | null): string {

@@ -1,5 +1,6 @@
 /** Displayed intervals. They are valid at every inspection, and no decision uses them. */
-import { type Histogram, quantileOf } from "./histogram.ts";
+import { type Histogram, quantileOf, quantilesOf } from "./histogram.ts";
+import type { Quantiles } from "./rollout.ts";
 
 export interface Interval {
   readonly low: number;
@@ -20,6 +21,19 @@ export function quantileInterval(
   if (share - margin <= 0 || share + margin >= 1) return null;
   const [low, high] = [quantileOf(histogram, share - margin), quantileOf(histogram, share + margin)];
   return low === null || high === null ? null : { low, high };
+}
+
+export interface Distribution extends Quantiles {
+  /** null: too few units. */
+  readonly intervals: Readonly<Record<keyof Quantiles, Interval | null>>;
+}
+
+/** null: no observations. */
+export function distributionOf(histogram: Histogram, units: number, alpha: number): Distribution | null {
+  const quantiles = quantilesOf(histogram);
+  if (quantiles === null) return null;
+  const interval = (share: number) => quantileInterval(histogram, { share, units, alpha });
+  return { ...quantiles, intervals: { p50: interval(0.5), p95: interval(0.95), p99: interval(0.99) } };
 }
 
 /** Running sums of the empirical Bernstein confidence sequence of a mean. */

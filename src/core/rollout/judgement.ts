@@ -21,11 +21,12 @@ import { formatGate, type Gate, judgedGates } from "./gate.ts";
 import { addDifference, type MeanState, NO_MEAN } from "./interval.ts";
 import type { Rollout } from "./rollout.ts";
 import { type MeasuredUnit, type Scale, scaleOf, scoreOf, type WindowEntry, windowEntryOf } from "./score.ts";
+import { addToSeries, armPoint, NO_SERIES, type Series } from "./series.ts";
 import { type ArmTally, addToTally, describeGate, NO_TALLY } from "./tally.ts";
 
 export type { MeasuredUnit } from "./score.ts";
 
-/** Stored as JSON. Its size is bounded: about 60 KB. */
+/** Stored as JSON. Its size is bounded: at most 150 KB. */
 export interface Judgement {
   readonly gates: readonly GateTest[];
   readonly arms: Readonly<Record<Arm, ArmTally>>;
@@ -86,21 +87,6 @@ interface Cluster {
   readonly scores: readonly ScoreSum[];
 }
 
-/** E-values over time, at most `POINTS_MAX` points. */
-export interface Series {
-  /** Blocks per point. */
-  readonly stride: number;
-  readonly points: readonly SeriesPoint[];
-}
-
-export interface SeriesPoint {
-  /** When the last unit of the block was scored: its start plus the horizon. */
-  readonly atMs: number;
-  readonly units: number;
-  /** Breach e-values by gate. */
-  readonly e: readonly number[];
-}
-
 export interface Breach {
   readonly gate: string;
   readonly reason: string;
@@ -120,7 +106,6 @@ export type Verdict =
 export const PROOF_MARGIN = 0.05;
 /** Control units per window. */
 export const WINDOW_UNITS = 100;
-const POINTS_MAX = 200;
 
 export function newJudgement({ gates }: Pick<JudgedRollout, "gates">): Judgement {
   const tests = judgedGates(gates).map(
@@ -135,7 +120,7 @@ export function newJudgement({ gates }: Pick<JudgedRollout, "gates">): Judgement
     ...{ cursor: null, stage: 0, firstMs: 0, scales: null, cluster: null, blocks: 0, breach: null },
     window: tests.map(() => []),
     block: emptyBlock(tests.length),
-    series: { stride: 1, points: [] },
+    series: NO_SERIES,
   };
 }
 
@@ -257,7 +242,7 @@ function endBlock(work: Work): void {
   draft.blocks += 1;
   draft.block = emptyBlock(draft.gates.length);
   const atMs = (draft.cursor?.startMs ?? 0) + rollout.horizonMs;
-  addPoint(draft, atMs);
+  addPoint(work, atMs);
   const e = breachEValue(draft);
   if (e >= 1 / rollout.alpha) draft.breach = breachOf(work, e, atMs);
   if (isWindowFull(draft)) setScales(work);
@@ -285,13 +270,16 @@ function setScales({ judged, draft }: Work): void {
   draft.window = judged.map(() => []);
 }
 
-function addPoint({ series, gates, arms, blocks }: Draft<Judgement>, atMs: number): void {
+function addPoint({ draft, rollout }: Work, atMs: number): void {
+  const { series, gates, arms, blocks, firstMs } = draft;
   if (blocks % series.stride !== 0) return;
-  const e = gates.map(({ breach }) => Number(eValueOf(breach).toPrecision(4)));
-  series.points.push({ atMs, units: arms.control.units + arms.treatment.units, e });
-  if (series.points.length < POINTS_MAX) return;
-  series.stride *= 2;
-  series.points = series.points.filter((_, at) => at % 2 === 1);
+  const point = (tally: ArmTally) => armPoint(tally, atMs - firstMs, rollout.alpha);
+  draft.series = addToSeries(series as Series, {
+    atMs,
+    units: arms.control.units + arms.treatment.units,
+    e: gates.map(({ breach }) => Number(eValueOf(breach).toPrecision(4))),
+    arms: { control: point(arms.control), treatment: point(arms.treatment) },
+  }) as Draft<Series>;
 }
 
 function addScores(sums: Draft<ScoreSum>[], scores: readonly (number | null)[]): void {

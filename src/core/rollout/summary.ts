@@ -1,10 +1,11 @@
 import type { Arm } from "./arm.ts";
 import { betsUntil, eValueOf } from "./e-value.ts";
-import { type Histogram, quantilesOf } from "./histogram.ts";
-import { differenceOf, type Interval, quantileInterval } from "./interval.ts";
-import { type Breach, breachEValue, type Judgement, type Series } from "./judgement.ts";
-import type { Quantiles, Rollout } from "./rollout.ts";
-import type { ArmTally } from "./tally.ts";
+import type { Histogram } from "./histogram.ts";
+import { type Distribution, differenceOf, distributionOf, type Interval } from "./interval.ts";
+import { type Breach, breachEValue, type Judgement } from "./judgement.ts";
+import type { Rollout } from "./rollout.ts";
+import type { Series } from "./series.ts";
+import { type ArmTally, figureOf, retriesPerMinute } from "./tally.ts";
 
 /** The figures of a rollout, for views. */
 export interface RolloutSummary {
@@ -33,11 +34,6 @@ export interface ArmSummary {
   readonly lockWaitMs: Distribution | null;
   readonly latencyMs: Distribution | null;
   readonly admissionWaitMs: Distribution | null;
-}
-
-export interface Distribution extends Quantiles {
-  /** Intervals that hold at every inspection; null: too few units. */
-  readonly intervals: Readonly<Record<keyof Quantiles, Interval | null>>;
 }
 
 export interface GateSummary {
@@ -77,24 +73,17 @@ export function summaryOf(
 }
 
 function armSummary(tally: ArmTally, spanMs: number, alpha: number): ArmSummary {
-  const { units, busyRetries, busyEvents, results, deadLetters } = tally;
+  const { units, busyRetries, results, deadLetters } = tally;
   const distribution = (histogram: Histogram) => distributionOf(histogram, units, alpha);
   return {
     ...{ units, busyRetries, results, deadLetters },
     retriesPerUnit: units === 0 ? null : busyRetries / units,
-    retriesPerMinute: units === 0 ? null : (busyRetries * 60_000) / spanMs,
-    firstRetrySuccess: busyEvents === 0 ? null : tally.firstRetrySuccesses / busyEvents,
+    retriesPerMinute: retriesPerMinute(tally, spanMs),
+    firstRetrySuccess: figureOf("first_retry_success", tally),
     lockWaitMs: distribution(tally.lockWaits),
     latencyMs: distribution(tally.latencies),
     admissionWaitMs: distribution(tally.admissionWaits),
   };
-}
-
-function distributionOf(histogram: Histogram, units: number, alpha: number): Distribution | null {
-  const quantiles = quantilesOf(histogram);
-  if (quantiles === null) return null;
-  const interval = (share: number) => quantileInterval(histogram, { share, units, alpha });
-  return { ...quantiles, intervals: { p50: interval(0.5), p95: interval(0.95), p99: interval(0.99) } };
 }
 
 /** Assumes that the next blocks are like the past ones. */

@@ -65,6 +65,9 @@ export function figureOf(metric: GateMetric, tally: ArmTally): number | null {
   }
 }
 
+export const retriesPerMinute = ({ units, busyRetries }: ArmTally, spanMs: number): number | null =>
+  units === 0 ? null : (busyRetries * 60_000) / spanMs;
+
 /** `run_lock_wait_p95 is 1980 ms in treatment and 1320 ms in control, limit 1.2x`. */
 export function describeGate({ metric, ratio }: Gate, arms: Readonly<Record<Arm, ArmTally>>): string {
   const [treatment, control] = [arms.treatment, arms.control].map((tally) =>

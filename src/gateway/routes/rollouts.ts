@@ -28,7 +28,16 @@ import {
 import { Problem } from "../problem.ts";
 import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route } from "../route.ts";
 import { listPage, PAGE_QUERY, pageOf } from "../views/page.ts";
-import { ROLLOUT, ROLLOUT_DETAILS, rolloutDetails, rolloutView } from "../views/rollout-views.ts";
+import {
+  DETECTABLE,
+  planView,
+  predictionView,
+  ROLLOUT,
+  ROLLOUT_DETAILS,
+  ROLLOUT_PREVIEW,
+  rolloutDetails,
+  rolloutView,
+} from "../views/rollout-views.ts";
 
 const SHARE = Type.Number({ minimum: 0, maximum: 1 });
 
@@ -69,17 +78,6 @@ const NEW_ROLLOUT = Type.Object(
   { title: "StartRolloutRequest" },
 );
 
-const DETECTABLE = Type.Union([
-  Type.Object({
-    units_per_hour: Type.Number({ description: "Estimated from the newest runs." }),
-    units: Type.Integer({ description: "Expected until the rollout ends." }),
-    effects: Type.Array(Type.Object({ gate: Type.String(), ratio: Type.Union([Type.Number(), Type.Null()]) }), {
-      description: "The smallest ratio of treatment to control that is detected in this time, by gate.",
-    }),
-  }),
-  Type.Null(),
-]);
-
 const ACTION = Type.Object(
   {
     reason: Type.Optional(
@@ -98,6 +96,16 @@ export const ROLLOUT_ROUTES: readonly Route[] = [
     body: NEW_ROLLOUT,
     response: Type.Object({ ...ROLLOUT_DETAILS.properties, detectable: DETECTABLE }, { title: "RolloutStarted" }),
     handle: start,
+  },
+  {
+    method: "POST",
+    path: "/api/v1/rollouts/preview",
+    summary:
+      "Check a rollout without starting it: what it compares, the prediction, and the smallest detectable effects",
+    access: "system",
+    body: NEW_ROLLOUT,
+    response: ROLLOUT_PREVIEW,
+    handle: preview,
   },
   {
     method: "GET",
@@ -165,24 +173,9 @@ interface NewRollout {
 }
 
 async function start({ engine }: Gateway, { body, principal }: GatewayRequest): Promise<GatewayResponse> {
-  const options = body as NewRollout;
-  const request: RolloutRequest = {
-    subject: options.class,
-    treatment: options.policy,
-    shares: typeof options.share === "number" ? [options.share] : options.share,
-    orgs: options.orgs,
-    forMs: options.for_ms,
-    horizonMs: options.horizon_ms,
-    gates: options.gates,
-    switchMs: options.switch_ms,
-    reason: options.reason,
-    by: principal.id,
-  };
-  const { current } = engine.settings;
+  const request = requestOf(body as NewRollout, principal.id);
   // The prediction takes time: a request that cannot start is refused before it.
-  const checked = checkRollout(request, current, current.rollout.alpha, engine.world.clock.now());
-  if (checked.kind === "bad") throw badField(checked.field, checked.why);
-  const { subject, treatment } = checked.rollout;
+  const { subject, treatment } = checked(engine, request);
   const prediction = await predictRollout(engine, subject, treatment);
   const started = await startRollout(engine, { ...request, prediction });
   switch (started.kind) {
@@ -203,8 +196,45 @@ async function start({ engine }: Gateway, { body, principal }: GatewayRequest): 
   }
 }
 
+async function preview({ engine }: Gateway, { body, principal }: GatewayRequest): Promise<GatewayResponse> {
+  const rollout = checked(engine, requestOf(body as NewRollout, principal.id));
+  const { subject, treatment } = rollout;
+  const [prediction, detectable] = await Promise.all([
+    predictRollout(engine, subject, treatment),
+    detectableOf(engine, rollout),
+  ]);
+  const active = engine.rollouts.active.find((one) => one.subject === subject)?.id ?? null;
+  const predicted = prediction === null ? null : predictionView(prediction);
+  return ok({ ...planView(rollout, gatesOf(rollout)), active, prediction: predicted, detectable });
+}
+
+function requestOf(options: NewRollout, by: string): RolloutRequest {
+  return {
+    subject: options.class,
+    treatment: options.policy,
+    shares: typeof options.share === "number" ? [options.share] : options.share,
+    orgs: options.orgs,
+    forMs: options.for_ms,
+    horizonMs: options.horizon_ms,
+    gates: options.gates,
+    switchMs: options.switch_ms,
+    reason: options.reason,
+    by,
+  };
+}
+
+/** The rollout that the request would start. */
+function checked({ settings: { current }, world }: Engine, request: RolloutRequest): NotStarted {
+  const result = checkRollout(request, current, current.rollout.alpha, world.clock.now());
+  if (result.kind === "bad") throw badField(result.field, result.why);
+  return result.rollout;
+}
+
+type NotStarted = Omit<Rollout, "id" | "salt">;
+
 function badField(field: keyof RolloutRequest, why: string): Problem {
-  return new Problem("invalid_request", `\`${API_NAMES[field] ?? field}\`: ${why}`);
+  const name = API_NAMES[field] ?? field;
+  return new Problem("invalid_request", `\`${name}\`: ${why}`, { field: name });
 }
 
 const API_NAMES: Readonly<Partial<Record<keyof RolloutRequest, string>>> = {
@@ -234,10 +264,10 @@ async function detailsOf({ world }: Engine, rollout: Rollout): Promise<object> {
   return rolloutDetails(rollout, gatesOf(rollout), summary);
 }
 
-const gatesOf = ({ gates }: Rollout): readonly string[] => gates.map(formatGate);
+const gatesOf = ({ gates }: Pick<Rollout, "gates">): readonly string[] => gates.map(formatGate);
 
 /** The smallest effect that the traffic of the last runs lets the rollout detect; null without runs. */
-async function detectableOf({ world }: Engine, rollout: Rollout): Promise<object | null> {
+async function detectableOf({ world }: Engine, rollout: NotStarted): Promise<object | null> {
   const { gates, shares, stage, alpha, endsMs, startedMs, orgs } = rollout;
   const known = orgs.length > 0 ? orgs : [DEFAULT_ORG, ...(await world.store.counts(RUNS_GROUP, ORGS_READ)).keys()];
   let perHour = 0;

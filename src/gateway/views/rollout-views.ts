@@ -1,8 +1,10 @@
 import { Type } from "typebox";
 import { GATE_METRICS } from "../../core/rollout/gate.ts";
+import type { Distribution } from "../../core/rollout/interval.ts";
 import type { PredictedFigures, Quantiles, Rollout, RolloutPrediction } from "../../core/rollout/rollout.ts";
+import { type ArmPoint, type PackedDistribution, type SeriesPoint, unpack } from "../../core/rollout/series.ts";
 import { settingOf } from "../../core/rollout/subject.ts";
-import type { ArmSummary, Distribution, GateSummary, RolloutSummary } from "../../core/rollout/summary.ts";
+import type { ArmSummary, GateSummary, RolloutSummary } from "../../core/rollout/summary.ts";
 
 const NUMBER_OR_NULL = Type.Union([Type.Number(), Type.Null()]);
 const INTERVAL = Type.Union([Type.Object({ low: Type.Number(), high: Type.Number() }), Type.Null()]);
@@ -82,31 +84,83 @@ const PREDICTION = Type.Union([
   Type.Null(),
 ]);
 
+export const DETECTABLE = Type.Union([
+  Type.Object({
+    units_per_hour: Type.Number({ description: "Estimated from the newest runs." }),
+    units: Type.Integer({ description: "Expected until the rollout ends." }),
+    effects: Type.Array(Type.Object({ gate: Type.String(), ratio: Type.Union([Type.Number(), Type.Null()]) }), {
+      description: "The smallest ratio of treatment to control that is detected in this time, by gate.",
+    }),
+  }),
+  Type.Null(),
+]);
+
+/** What is compared, for how long. */
+const PLAN = {
+  class: Type.String({ description: "The retry class or setting." }),
+  setting: Type.String({ description: "The setting that a promotion overrides." }),
+  policy: Type.String({ description: "The treatment value." }),
+  control: Type.String({ description: "The value in force at the start." }),
+  shares: Type.Array(Type.Number(), { description: "The ramp." }),
+  orgs: Type.Array(Type.String(), { description: "Tenants that take part; empty for all." }),
+  gates: Type.Array(Type.String()),
+  horizon_ms: Type.Integer(),
+  switch_ms: Type.Union([Type.Integer(), Type.Null()]),
+  ends_at: Type.String(),
+};
+
 /** An item of the list. */
 export const ROLLOUT = Type.Object(
   {
     id: Type.String(),
-    class: Type.String({ description: "The retry class or setting." }),
-    setting: Type.String({ description: "The setting that a promotion overrides." }),
-    policy: Type.String({ description: "The treatment value." }),
-    control: Type.String({ description: "The value in force at the start." }),
+    ...PLAN,
     state: Type.String({ description: "`running`, `paused`, `proved`, `promoted`, `rolled_back` or `ended`." }),
     share: Type.Number({ description: "The treatment share of the current stage." }),
-    shares: Type.Array(Type.Number(), { description: "The ramp." }),
     stage: Type.Integer({ description: "Index into `shares`." }),
-    orgs: Type.Array(Type.String(), { description: "Tenants that take part; empty for all." }),
-    gates: Type.Array(Type.String()),
-    horizon_ms: Type.Integer(),
-    switch_ms: Type.Union([Type.Integer(), Type.Null()]),
     alpha: Type.Number(),
     started_by: Type.String(),
     started_at: Type.String(),
-    ends_at: Type.String(),
     updated_at: Type.String(),
     updated_by: Type.String(),
     reason: Type.String({ description: "The reason of the latest transition." }),
   },
   { title: "Rollout" },
+);
+
+const ARM_POINT = Type.Object(
+  {
+    units: Type.Integer(),
+    busy_retries_per_minute: NUMBER_OR_NULL,
+    first_retry_success: NUMBER_OR_NULL,
+    run_lock_wait_ms: DISTRIBUTION,
+    job_result_latency_ms: DISTRIBUTION,
+    admission_wait_ms: DISTRIBUTION,
+  },
+  { title: "RolloutArmPoint" },
+);
+const POINT = Type.Object(
+  {
+    at: Type.String(),
+    units: Type.Integer(),
+    e_values: Type.Array(Type.Number(), { description: "By gate, in the order of `judged_gates`." }),
+    arms: Type.Union([Type.Object({ control: ARM_POINT, treatment: ARM_POINT }), Type.Null()], {
+      description: "Totals since the start; null in points that an earlier version recorded.",
+    }),
+  },
+  { title: "RolloutPoint" },
+);
+
+/** A rollout that is not started. */
+export const ROLLOUT_PREVIEW = Type.Object(
+  {
+    ...PLAN,
+    active: Type.Union([Type.String(), Type.Null()], {
+      description: "The active rollout of the class; a start is refused until it has ended.",
+    }),
+    prediction: PREDICTION,
+    detectable: DETECTABLE,
+  },
+  { title: "RolloutPreview" },
 );
 
 /** One rollout with its figures. */
@@ -117,9 +171,7 @@ export const ROLLOUT_DETAILS = Type.Object(
     e_value_limit: Type.Number(),
     judged_gates: Type.Array(GATE),
     arms: Type.Object({ control: ARM, treatment: ARM }),
-    series: Type.Array(Type.Object({ at: Type.String(), units: Type.Integer(), e_values: Type.Array(Type.Number()) }), {
-      description: "E-values of the gates over time, in the order of `judged_gates`.",
-    }),
+    series: Type.Array(POINT, { description: "The figures over time." }),
     prediction: PREDICTION,
     expected_decision: Type.Union([Type.Object({ kind: Type.String(), in_ms: Type.Integer() }), Type.Null()]),
   },
@@ -127,28 +179,36 @@ export const ROLLOUT_DETAILS = Type.Object(
 );
 
 export function rolloutView(rollout: Rollout, gates: readonly string[]): object {
-  const { id, subject, treatment, control, state, shares, stage, orgs, horizonMs, switchMs, alpha } = rollout;
+  const { id, state, shares, stage, alpha } = rollout;
   return {
     id,
+    ...planView(rollout, gates),
+    state,
+    share: shares[stage] ?? 0,
+    stage,
+    alpha,
+    started_by: rollout.startedBy,
+    started_at: timeText(rollout.startedMs),
+    updated_at: timeText(rollout.updatedMs),
+    updated_by: rollout.by,
+    reason: rollout.reason,
+  };
+}
+
+/** What is compared, for how long. */
+export function planView(rollout: Omit<Rollout, "id" | "salt">, gates: readonly string[]): object {
+  const { subject, treatment, control, shares, orgs, horizonMs, switchMs, endsMs } = rollout;
+  return {
     class: subject,
     setting: settingOf(subject),
     policy: treatment,
     control,
-    state,
-    share: shares[stage] ?? 0,
     shares,
-    stage,
     orgs,
     gates,
     horizon_ms: horizonMs,
     switch_ms: switchMs,
-    alpha,
-    started_by: rollout.startedBy,
-    started_at: timeText(rollout.startedMs),
-    ends_at: timeText(rollout.endsMs),
-    updated_at: timeText(rollout.updatedMs),
-    updated_by: rollout.by,
-    reason: rollout.reason,
+    ends_at: timeText(endsMs),
   };
 }
 
@@ -160,9 +220,26 @@ export function rolloutDetails(rollout: Rollout, gates: readonly string[], summa
     e_value_limit: eValueLimit,
     judged_gates: summary.gates.map(gateView),
     arms: { control: armView(arms.control), treatment: armView(arms.treatment) },
-    series: series.points.map(({ atMs, units, e }) => ({ at: timeText(atMs), units, e_values: e })),
+    series: series.points.map(pointView),
     prediction: rollout.prediction === null ? null : predictionView(rollout.prediction),
     expected_decision: decision === null ? null : { kind: decision.kind, in_ms: decision.inMs },
+  };
+}
+
+function pointView({ atMs, units, e, arms }: SeriesPoint): object {
+  const both = arms && { control: armPointView(arms.control), treatment: armPointView(arms.treatment) };
+  return { at: timeText(atMs), units, e_values: e, arms: both ?? null };
+}
+
+function armPointView({ lockWait, latency, admissionWait, ...point }: ArmPoint): object {
+  const distribution = (packed: PackedDistribution | null) => distributionView(packed && unpack(packed));
+  return {
+    units: point.units,
+    busy_retries_per_minute: point.retriesPerMinute,
+    first_retry_success: point.firstRetrySuccess,
+    run_lock_wait_ms: distribution(lockWait),
+    job_result_latency_ms: distribution(latency),
+    admission_wait_ms: distribution(admissionWait),
   };
 }
 

@@ -25,6 +25,7 @@ test("starts, shows, promotes and rolls back a rollout", async () => {
   await transcript.run(["rollout", "start", "lock_busy", "--policy", "fixed:2s", "--share", "a tenth"]);
   await transcript.run(["rollout", "start", "lock_busy", "--policy", "fixed:2s", "--share", "100%"]);
   await transcript.run(["rollout", "start", "lock_busy", "--policy", "fixed:2s", "--share", "10%", "--gate", "p95<1"]);
+  await transcript.run(["rollout", "start", "lock_busy", "--policy", "fixed:2s", "--share", "10%,30%", "--dry-run"]);
   await transcript.run(["rollout", "start", "lock_busy", "--policy", "fixed:2s", "--share", "10%,30%", "--for", "24h"]);
   await transcript.run(["rollout", "start", "lock_busy", "--policy", "fixed:1s", "--share", "10%"]);
   await transcript.both(["rollout", "list"]);

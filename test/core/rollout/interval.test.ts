@@ -10,6 +10,7 @@ import {
 } from "../../../src/core/rollout/interval.ts";
 import { judge, newJudgement } from "../../../src/core/rollout/judgement.ts";
 import { safetyStop } from "../../../src/core/rollout/safety-stop.ts";
+import { unpack } from "../../../src/core/rollout/series.ts";
 import { summaryOf } from "../../../src/core/rollout/summary.ts";
 import { SeededRandom } from "../../../src/sim/random.ts";
 import { HORIZON_MS, LATE_MS, rolloutWith, unitsOf } from "./fixtures.ts";
@@ -145,6 +146,21 @@ describe("summary", () => {
     expect(empty.arms.control).toMatchObject({ units: 0, retriesPerUnit: null, latencyMs: null });
   });
 
+  it("has the figures of both arms over time, with intervals once there are enough units", () => {
+    const { points } = summary.series;
+    const [first, last] = [points[0]!.arms!, points.at(-1)!.arms!];
+    expect([unpack(last.control.lockWait!).p95, unpack(last.treatment.lockWait!).p95]).toEqual([
+      summary.arms.control.lockWaitMs?.p95,
+      summary.arms.treatment.lockWaitMs?.p95,
+    ]);
+    expect(last.treatment.retriesPerMinute).toBe(0);
+    expect(last.control.retriesPerMinute).toBeGreaterThan(0);
+    expect(unpack(first.control.latency!).intervals.p99).toBeNull();
+    const { p50, intervals } = unpack(last.control.latency!);
+    expect(intervals.p50!.low).toBeLessThan(p50);
+    expect(intervals.p50!.high).toBeGreaterThan(p50);
+  });
+
   it("has a bounded series that ends with the latest blocks", () => {
     const many = unitsOf(rolloutWith({ alpha: 1e-9 }), 5_000, 2, () => ({ latencies: [1], waits: [1] }));
     const long = judge(rollout, newJudgement(rollout), many, LATE_MS).judgement;
@@ -153,6 +169,7 @@ describe("summary", () => {
     expect(points.length).toBeGreaterThanOrEqual(100);
     expect(points.at(-1)!.units).toBeGreaterThan(5_000 - 8 * stride);
     expect(points.every(({ atMs }, at) => at === 0 || atMs > points[at - 1]!.atMs)).toBe(true);
+    expect(points.every(({ units, arms }) => units === arms!.control.units + arms!.treatment.units)).toBe(true);
   });
 });
 

@@ -74,10 +74,27 @@ describe("rollouts", () => {
     [{ horizon_ms: 1 }, "`horizon_ms`: 1 is not a whole number of milliseconds from 1000"],
   ])("rejects %j and starts nothing", async (wrong, detail) => {
     gateway = await openTestGateway();
-    const answer = (await post(ROLLOUTS, { ...REQUEST, ...wrong })).json();
-    expect(answer).toMatchObject({ status: 400, code: "invalid_request" });
-    expect(answer.detail).toContain(detail);
+    for (const url of [ROLLOUTS, `${ROLLOUTS}/preview`]) {
+      const answer = (await post(url, { ...REQUEST, ...wrong })).json();
+      expect(answer).toMatchObject({ status: 400, code: "invalid_request", field: Object.keys(wrong)[0] });
+      expect(answer.detail).toContain(detail);
+    }
     expect((await get(ROLLOUTS)).json().items).toEqual([]);
+  });
+
+  test("previews a rollout with the smallest detectable effects and the active one of its class", async () => {
+    gateway = await openTestGateway();
+    await post("/api/v1/workflows", { source: "id: w\nsteps: {a: {topic: demo.echo}}", file: "w.yaml" });
+    for (let n = 0; n < 3; n++) await post("/api/v1/workflows/w/runs", {});
+    const asked = { ...REQUEST, share: [0.1, 0.3], for_ms: 3_600_000 };
+    const plan = (await post(`${ROLLOUTS}/preview`, asked)).json();
+    expect(plan).toMatchObject({ control: "bounded:500ms:0.3", policy: "fixed:2s", shares: [0.1, 0.3], active: null });
+    expect(plan.detectable).toMatchObject({ units_per_hour: 180, units: 180 });
+    expect(plan.detectable.effects.map(({ gate }: { gate: string }) => gate)).toEqual(plan.gates);
+    expect((await get(ROLLOUTS)).json().items).toEqual([]);
+    const { id, detectable } = (await post(ROLLOUTS, asked)).json();
+    expect(detectable).toEqual(plan.detectable);
+    expect((await post(`${ROLLOUTS}/preview`, asked)).json()).toMatchObject({ active: id });
   });
 
   test("rejects a second active rollout of a class and names the first", async () => {
@@ -99,6 +116,7 @@ describe("rollouts", () => {
     ] as const) {
       const { key } = await gateway.keyOf(tenant, role);
       expect((await post(ROLLOUTS, REQUEST, key)).statusCode, `${tenant} ${role}`).toBe(403);
+      expect((await post(`${ROLLOUTS}/preview`, REQUEST, key)).statusCode, `${tenant} ${role}`).toBe(403);
       expect((await post(`${ROLLOUTS}/R1/rollback`, {}, key)).statusCode, `${tenant} ${role}`).toBe(403);
       expect((await get(`${ROLLOUTS}/R1`, key)).statusCode, `${tenant} ${role}`).toBe(tenant === "*" ? 200 : 403);
     }
