@@ -1637,23 +1637,23 @@ export interface Rollout {
   readonly policy: string;
   /** The value in force at the start. */
   readonly control: string;
-  /** `running`, `paused`, `proved`, `promoted`, `rolled_back` or `ended`. */
-  readonly state: string;
-  /** The treatment share of the current stage. */
-  readonly share: number;
   /** The ramp. */
   readonly shares: ReadonlyArray<number>;
-  /** Index into `shares`. */
-  readonly stage: number;
   /** Tenants that take part; empty for all. */
   readonly orgs: ReadonlyArray<string>;
   readonly gates: ReadonlyArray<string>;
   readonly horizon_ms: number;
   readonly switch_ms: number | null;
+  readonly ends_at: string;
+  /** `running`, `paused`, `proved`, `promoted`, `rolled_back` or `ended`. */
+  readonly state: string;
+  /** The treatment share of the current stage. */
+  readonly share: number;
+  /** Index into `shares`. */
+  readonly stage: number;
   readonly alpha: number;
   readonly started_by: string;
   readonly started_at: string;
-  readonly ends_at: string;
   readonly updated_at: string;
   readonly updated_by: string;
   /** The reason of the latest transition. */
@@ -1738,6 +1738,72 @@ export interface RolloutArm {
   } | null;
 }
 
+export interface RolloutArmPoint {
+  readonly units: number;
+  readonly busy_retries_per_minute: number | null;
+  readonly first_retry_success: number | null;
+  readonly run_lock_wait_ms: {
+    readonly p50: number;
+    readonly p95: number;
+    readonly p99: number;
+    /** Confidence sequences: they hold at every inspection. Null with too few units. */
+    readonly intervals: {
+      readonly p50: {
+        readonly low: number;
+        readonly high: number;
+      } | null;
+      readonly p95: {
+        readonly low: number;
+        readonly high: number;
+      } | null;
+      readonly p99: {
+        readonly low: number;
+        readonly high: number;
+      } | null;
+    };
+  } | null;
+  readonly job_result_latency_ms: {
+    readonly p50: number;
+    readonly p95: number;
+    readonly p99: number;
+    /** Confidence sequences: they hold at every inspection. Null with too few units. */
+    readonly intervals: {
+      readonly p50: {
+        readonly low: number;
+        readonly high: number;
+      } | null;
+      readonly p95: {
+        readonly low: number;
+        readonly high: number;
+      } | null;
+      readonly p99: {
+        readonly low: number;
+        readonly high: number;
+      } | null;
+    };
+  } | null;
+  readonly admission_wait_ms: {
+    readonly p50: number;
+    readonly p95: number;
+    readonly p99: number;
+    /** Confidence sequences: they hold at every inspection. Null with too few units. */
+    readonly intervals: {
+      readonly p50: {
+        readonly low: number;
+        readonly high: number;
+      } | null;
+      readonly p95: {
+        readonly low: number;
+        readonly high: number;
+      } | null;
+      readonly p99: {
+        readonly low: number;
+        readonly high: number;
+      } | null;
+    };
+  } | null;
+}
+
 export interface RolloutDetail {
   readonly id: string;
   /** The retry class or setting. */
@@ -1748,23 +1814,23 @@ export interface RolloutDetail {
   readonly policy: string;
   /** The value in force at the start. */
   readonly control: string;
-  /** `running`, `paused`, `proved`, `promoted`, `rolled_back` or `ended`. */
-  readonly state: string;
-  /** The treatment share of the current stage. */
-  readonly share: number;
   /** The ramp. */
   readonly shares: ReadonlyArray<number>;
-  /** Index into `shares`. */
-  readonly stage: number;
   /** Tenants that take part; empty for all. */
   readonly orgs: ReadonlyArray<string>;
   readonly gates: ReadonlyArray<string>;
   readonly horizon_ms: number;
   readonly switch_ms: number | null;
+  readonly ends_at: string;
+  /** `running`, `paused`, `proved`, `promoted`, `rolled_back` or `ended`. */
+  readonly state: string;
+  /** The treatment share of the current stage. */
+  readonly share: number;
+  /** Index into `shares`. */
+  readonly stage: number;
   readonly alpha: number;
   readonly started_by: string;
   readonly started_at: string;
-  readonly ends_at: string;
   readonly updated_at: string;
   readonly updated_by: string;
   /** The reason of the latest transition. */
@@ -1777,12 +1843,8 @@ export interface RolloutDetail {
     readonly control: RolloutArm;
     readonly treatment: RolloutArm;
   };
-  /** E-values of the gates over time, in the order of `judged_gates`. */
-  readonly series: ReadonlyArray<{
-    readonly at: string;
-    readonly units: number;
-    readonly e_values: ReadonlyArray<number>;
-  }>;
+  /** The figures over time. */
+  readonly series: ReadonlyArray<RolloutPoint>;
   readonly prediction: RolloutPrediction | null;
   readonly expected_decision: {
     readonly kind: string;
@@ -1838,12 +1900,57 @@ export interface RolloutPage {
   readonly next_cursor: string | null;
 }
 
+export interface RolloutPoint {
+  readonly at: string;
+  readonly units: number;
+  /** By gate, in the order of `judged_gates`. */
+  readonly e_values: ReadonlyArray<number>;
+  /** Totals since the start; null in points that an earlier version recorded. */
+  readonly arms: {
+    readonly control: RolloutArmPoint;
+    readonly treatment: RolloutArmPoint;
+  } | null;
+}
+
 export interface RolloutPrediction {
   readonly from: string;
   readonly to: string;
   readonly acquisitions: number;
   readonly control: RolloutFigures;
   readonly treatment: RolloutFigures;
+}
+
+export interface RolloutPreview {
+  /** The retry class or setting. */
+  readonly class: string;
+  /** The setting that a promotion overrides. */
+  readonly setting: string;
+  /** The treatment value. */
+  readonly policy: string;
+  /** The value in force at the start. */
+  readonly control: string;
+  /** The ramp. */
+  readonly shares: ReadonlyArray<number>;
+  /** Tenants that take part; empty for all. */
+  readonly orgs: ReadonlyArray<string>;
+  readonly gates: ReadonlyArray<string>;
+  readonly horizon_ms: number;
+  readonly switch_ms: number | null;
+  readonly ends_at: string;
+  /** The active rollout of the class; a start is refused until it has ended. */
+  readonly active: string | null;
+  readonly prediction: RolloutPrediction | null;
+  readonly detectable: {
+    /** Estimated from the newest runs. */
+    readonly units_per_hour: number;
+    /** Expected until the rollout ends. */
+    readonly units: number;
+    /** The smallest ratio of treatment to control that is detected in this time, by gate. */
+    readonly effects: ReadonlyArray<{
+      readonly gate: string;
+      readonly ratio: number | null;
+    }>;
+  } | null;
 }
 
 export interface RolloutStarted {
@@ -1856,23 +1963,23 @@ export interface RolloutStarted {
   readonly policy: string;
   /** The value in force at the start. */
   readonly control: string;
-  /** `running`, `paused`, `proved`, `promoted`, `rolled_back` or `ended`. */
-  readonly state: string;
-  /** The treatment share of the current stage. */
-  readonly share: number;
   /** The ramp. */
   readonly shares: ReadonlyArray<number>;
-  /** Index into `shares`. */
-  readonly stage: number;
   /** Tenants that take part; empty for all. */
   readonly orgs: ReadonlyArray<string>;
   readonly gates: ReadonlyArray<string>;
   readonly horizon_ms: number;
   readonly switch_ms: number | null;
+  readonly ends_at: string;
+  /** `running`, `paused`, `proved`, `promoted`, `rolled_back` or `ended`. */
+  readonly state: string;
+  /** The treatment share of the current stage. */
+  readonly share: number;
+  /** Index into `shares`. */
+  readonly stage: number;
   readonly alpha: number;
   readonly started_by: string;
   readonly started_at: string;
-  readonly ends_at: string;
   readonly updated_at: string;
   readonly updated_by: string;
   /** The reason of the latest transition. */
@@ -1885,12 +1992,8 @@ export interface RolloutStarted {
     readonly control: RolloutArm;
     readonly treatment: RolloutArm;
   };
-  /** E-values of the gates over time, in the order of `judged_gates`. */
-  readonly series: ReadonlyArray<{
-    readonly at: string;
-    readonly units: number;
-    readonly e_values: ReadonlyArray<number>;
-  }>;
+  /** The figures over time. */
+  readonly series: ReadonlyArray<RolloutPoint>;
   readonly prediction: RolloutPrediction | null;
   readonly expected_decision: {
     readonly kind: string;
@@ -3554,6 +3657,13 @@ export interface Operations {
     };
     readonly body: undefined;
     readonly response: RolloutPage;
+  };
+  /** Check a rollout without starting it: what it compares, the prediction, and the smallest detectable effects */
+  readonly "POST /rollouts/preview": {
+    readonly path: NoFields;
+    readonly query: NoFields;
+    readonly body: StartRolloutRequest;
+    readonly response: RolloutPreview;
   };
   /** Get a rollout with both arms, the evidence for each gate, and the prediction */
   readonly "GET /rollouts/{id}": {

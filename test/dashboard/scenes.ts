@@ -2,6 +2,7 @@
 import type { Page } from "playwright-core";
 import { createClient } from "../../src/worlds/client-sdk.ts";
 import type { Dashboard } from "./harness.ts";
+import { judgedRollout } from "./rollout-data.ts";
 
 export interface Scene {
   /** File name. */
@@ -125,5 +126,24 @@ export const SCENES: readonly Scene[] = [
     name: "keys-create",
     path: "/keys",
     prepare: (page) => page.getByRole("button", { name: "Create a key …" }).click(),
+  },
+  { name: "rollouts", path: "/rollouts" },
+  {
+    name: "rollout",
+    path: "/rollouts/R2",
+    data: ({ api }) => judgedRollout(api),
+    prepare: async (page) => {
+      await page.locator("canvas").nth(1).waitFor();
+    },
+  },
+  {
+    name: "rollout-start",
+    path: "/rollouts?start=1",
+    prepare: async (page) => {
+      await page.getByLabel("Treatment value").fill("bounded:250ms:0.3");
+      await page.getByLabel("Treatment share").fill("10%, 30%");
+      await page.getByRole("button", { name: "Preview" }).last().click();
+      await page.getByRole("region", { name: "Smallest detectable effect" }).waitFor();
+    },
   },
 ];

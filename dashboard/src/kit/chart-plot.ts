@@ -34,9 +34,11 @@ export function openPlot(box: HTMLElement, props: ChartProps): Plot {
   };
 }
 
-function dataOf({ x, isTime, series }: ChartProps): uPlot.AlignedData {
+function dataOf({ x, isTime, series, isLogarithmic }: ChartProps): uPlot.AlignedData {
   const xs = isTime === true ? x.map((ms) => ms / 1_000) : [...x];
-  return [xs, ...series.map(({ values }) => [...values])];
+  const shown = (value: number | null) =>
+    isLogarithmic === true && value !== null ? Math.max(LOGARITHMIC_MIN, value) : value;
+  return [xs, ...series.map(({ values }) => values.map(shown))];
 }
 
 const rangeOf = (max: number): [number, number] => [0, max > 0 ? max * 1.1 : 1];
@@ -46,6 +48,9 @@ function draw(box: HTMLElement, current: () => ChartProps): uPlot {
   const styles = getComputedStyle(box);
   const color = (name: string) => styles.getPropertyValue(`--${name}`).trim();
   const format = props.format ?? String;
+  // A logarithmic axis has values without a label, which are null.
+  const labelOf = (value: number | null) => (value === null ? "" : format(value));
+  const gridOf: uPlot.Axis.Filter = (_, splits) => (props.isLogarithmic === true ? splits.map(powerOfTen) : splits);
   const axis = {
     stroke: color("text-soft"),
     font: `11px ${styles.fontFamily}`,
@@ -58,10 +63,13 @@ function draw(box: HTMLElement, current: () => ChartProps): uPlot {
       height: box.clientHeight || 200,
       legend: { show: false },
       cursor: { y: false, drag: { x: false, y: false } },
-      scales: { x: { time: props.isTime === true }, y: { range: (_, __, max) => rangeOf(current().yMax ?? max) } },
+      scales: {
+        x: { time: props.isTime === true },
+        y: props.isLogarithmic === true ? LOGARITHMIC : { range: (_, __, max) => rangeOf(current().yMax ?? max) },
+      },
       axes: [
         { ...axis, size: 30, grid: { show: false }, ...xValues(props) },
-        { ...axis, size: 52, values: (_, splits) => splits.map((value) => format(value)) },
+        { ...axis, size: 52, values: (_, splits) => splits.map(labelOf), grid: { ...axis.grid, filter: gridOf } },
       ],
       series: [{}, ...props.series.map((series) => seriesOf(series, color))],
     },
@@ -69,6 +77,14 @@ function draw(box: HTMLElement, current: () => ChartProps): uPlot {
     box,
   );
 }
+
+const powerOfTen = (value: number): number | null => (Number.isInteger(Math.log10(value)) ? value : null);
+
+const LOGARITHMIC_MIN = 0.01;
+const LOGARITHMIC: uPlot.Scale = {
+  distr: 3,
+  range: (_, min, max) => [Math.min(0.1, min), Math.max(10, max) * 2],
+};
 
 function xValues({ formatX, isTime }: ChartProps): Pick<uPlot.Axis, "values"> {
   if (formatX === undefined) return {};

@@ -25,6 +25,8 @@ export interface ChartProps {
   readonly yMax?: number;
   /** The table leaves out rows without any value but zero. */
   readonly isSparse?: boolean;
+  /** Values are drawn on a logarithmic scale, from 0.01 on. */
+  readonly isLogarithmic?: boolean;
   readonly formatX?: (x: number) => string;
   readonly format?: (value: number) => string;
 }

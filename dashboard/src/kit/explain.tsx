@@ -124,7 +124,7 @@ function RunExplanation({ id }: { readonly id: string }) {
   );
 }
 
-function Remedies({
+export function Remedies({
   items,
 }: {
   readonly items: readonly { readonly what: string; readonly command: string | null }[];

@@ -36,6 +36,7 @@ export const NAV: readonly (readonly [string, readonly NavEntry[]])[] = [
       { path: "/workers", text: "Workers", key: "o" },
     ],
   ],
+  ["Change", [{ path: "/rollouts", text: "Rollouts", key: "l", isForAllTenants: true }]],
   [
     "Administer",
     [
@@ -57,6 +58,8 @@ export const PAGES: readonly PageEntry[] = [
   { path: "/audit", load: async () => (await import("./audit/audit-page.tsx")).AuditPage },
   { path: "/keys", load: async () => (await import("./keys/keys-page.tsx")).KeysPage },
   { path: "/workers", load: async () => (await import("./workers/workers-page.tsx")).WorkersPage },
+  { path: "/rollouts", load: async () => (await import("./rollouts/rollouts-page.tsx")).RolloutsPage },
+  { path: "/rollouts/:id", load: async () => (await import("./rollouts/rollout-page.tsx")).RolloutPage },
   { path: "/runs/:id", load: async () => (await import("./runs/run-page.tsx")).RunPage },
 ];
 
