@@ -507,6 +507,16 @@ export interface DryRunStep {
     readonly snapshot: string;
   } | null;
   readonly unavailable: string | null;
+  readonly compensation: {
+    readonly topic: string;
+    readonly decision: {
+      readonly decision: string;
+      readonly rule_id: string | null;
+      readonly reason: string;
+      readonly snapshot: string;
+    } | null;
+    readonly unavailable: string | null;
+  } | null;
 }
 
 /** The error of an attempt, a job or a run, with its causes; redacted. */
@@ -2033,6 +2043,8 @@ export interface Run {
   readonly actor_id: string | null;
   readonly priority: string | null;
   readonly ends_as: string | null;
+  readonly ends_with: ErrorInfo | null;
+  readonly compensation: RunCompensation | null;
   readonly parent: {
     readonly run_id: string;
     readonly job_id: string;
@@ -2050,6 +2062,12 @@ export interface Run {
   } | null;
   /** Started steps by state. */
   readonly step_counts: Readonly<Record<string, number>>;
+}
+
+export interface RunCancelRequest {
+  readonly reason?: string | undefined;
+  /** `false`: completed steps are not undone; also stops the compensation of a run that is ending. */
+  readonly compensate?: boolean | undefined;
 }
 
 export interface RunChild {
@@ -2076,6 +2094,19 @@ export interface RunChild {
 export interface RunChildPage {
   readonly items: ReadonlyArray<RunChild>;
   readonly next_cursor: string | null;
+}
+
+/** Steps by the state of their compensation; null if none is undone. */
+export interface RunCompensation {
+  /** Completed steps that have a `compensate`. */
+  readonly total: number;
+  readonly undone: ReadonlyArray<string>;
+  readonly running: ReadonlyArray<string>;
+  readonly failed: ReadonlyArray<string>;
+  /** Steps whose compensation has not started. */
+  readonly left: ReadonlyArray<string>;
+  /** An operator stopped it. */
+  readonly stopped: boolean;
 }
 
 export interface RunControlRequest {
@@ -2108,6 +2139,8 @@ export interface RunDetail {
   readonly actor_id: string | null;
   readonly priority: string | null;
   readonly ends_as: string | null;
+  readonly ends_with: ErrorInfo | null;
+  readonly compensation: RunCompensation | null;
   readonly parent: {
     readonly run_id: string;
     readonly job_id: string;
@@ -2229,6 +2262,7 @@ export interface RunStep {
     readonly event: string;
     readonly correlation_key: string | null;
   } | undefined;
+  readonly compensation?: StepCompensation | undefined;
 }
 
 export interface Schedule {
@@ -2628,6 +2662,23 @@ export interface StepChildren {
   readonly succeeded: number;
   readonly failed: number;
   readonly cancelled: number;
+}
+
+/** The job that undoes the step; absent until it starts. */
+export interface StepCompensation {
+  readonly state: "RUNNING" | "SUCCEEDED" | "FAILED";
+  readonly job_id: string | null;
+  /** When it started. */
+  readonly started_at: string;
+  readonly ended_at: string | null;
+  readonly error: ErrorInfo | null;
+  readonly children?: {
+    /** Items that were not looked at yet. */
+    readonly left: number;
+    readonly open: number;
+    readonly succeeded: number;
+    readonly failed: number;
+  } | undefined;
 }
 
 /** The JSON in the `data` line of one event. */
@@ -3186,7 +3237,7 @@ export interface Operations {
       readonly id: string;
     };
     readonly query: NoFields;
-    readonly body: RunControlRequest | undefined;
+    readonly body: RunCancelRequest | undefined;
     readonly response: RunStateChange;
   };
   /** Cancel a run, addressed by its workflow and run id */
@@ -3196,7 +3247,7 @@ export interface Operations {
       readonly run_id: string;
     };
     readonly query: NoFields;
-    readonly body: RunControlRequest | undefined;
+    readonly body: RunCancelRequest | undefined;
     readonly response: RunStateChange;
   };
   /** Pause a run: no new steps start; running jobs continue */

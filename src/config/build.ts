@@ -157,6 +157,7 @@ function limitSettings(values: Values): Settings["limits"] {
   return {
     inlineBytesMax: number("limits.inline_bytes_max"),
     listInputBytesMax: number("limits.list_input_bytes_max"),
+    outputBytesMax: number("limits.step_output_bytes_max"),
     backlogMax: number("limits.backlog_max"),
     storedBytesMax: number("limits.stored_bytes_max"),
     streamsMax: number("limits.streams_max"),

@@ -39,6 +39,13 @@ export const RUN_SETTINGS = [
     help: "Size of the inputs of all items of one `for_each` step; a step above it fails with `TooLarge`.",
   },
   {
+    name: "limits.step_output_bytes_max",
+    type: count("bytes", 1, 2 * 1024 * 1024),
+    default: 2 * 1024 * 1024,
+    live: true,
+    help: "Size of the output of a step, or of one item of a list, without `max_output_bytes`; a step above it fails with `OutputTooLarge`.",
+  },
+  {
     name: "admission.strategy",
     type: { kind: "choice", choices: ["atomic", "polled"] },
     default: "atomic",

@@ -43,6 +43,8 @@ export interface Settings {
     readonly inlineBytesMax: number;
     /** Inputs of all items of one list step. */
     readonly listInputBytesMax: number;
+    /** The output of a step without `max_output_bytes`. */
+    readonly outputBytesMax: number;
     /** Open jobs of one tenant. */
     readonly backlogMax: number;
     /** Payload bytes of one tenant (`core/model/quota.ts`). */

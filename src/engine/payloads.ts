@@ -12,7 +12,7 @@ import {
   type StoredPayload,
   sha256Of,
 } from "../core/model/payload.ts";
-import { RUN_VALUE_BYTES_MAX, RUNS, type Run } from "../core/model/run.ts";
+import { RUN_VALUE_BYTES_MAX, RUNS, type Run, stepJobId } from "../core/model/run.ts";
 import { permanent } from "../core/retry/intent.ts";
 import type { Plan } from "../core/workflow/definition/plan.ts";
 import {
@@ -200,9 +200,29 @@ async function load(
     case "children":
       values.addChildren(what.stepId, await childOutputs(engine, source, what));
       return;
+    case "child":
+      await loadChildren(engine, source, values, what);
+      return;
     default:
       what satisfies never;
   }
+}
+
+/** The child and some before it: compensations go through the children from the last to the first. */
+async function loadChildren(
+  engine: Needs<"world">,
+  { runId, fresh }: ValueSource,
+  values: Values,
+  { stepId, index }: Extract<MissingValue, { kind: "child" }>,
+): Promise<void> {
+  const indexes = Array.from({ length: Math.min(index + 1, CHILDREN_READ) }, (_, before) => index - before);
+  await Promise.all(
+    indexes.map(async (at) => {
+      const id = stepJobId(runId, stepId, at);
+      const job = fresh.get(id) ?? (await engine.world.store.load(JOBS, id))?.value;
+      values.addChild(stepId, at, job?.state === "SUCCEEDED" ? { output: job.output } : null);
+    }),
+  );
 }
 
 /** The value of a payload of the run, or what is wrong with it. */
@@ -270,7 +290,7 @@ export async function childOutputs(
     cursor = next;
   }
   for (const job of fresh.values()) {
-    if (job.step?.stepId === stepId && job.step.index !== undefined) await take(job);
+    if (job.step?.stepId === stepId && job.step.index !== undefined && !job.step.isCompensation) await take(job);
     if (bytes > READ_BYTES_MAX) return TOO_LARGE;
   }
   return problem === undefined ? { value: outputs, bytes } : { value: null, bytes: 0, problem };
@@ -286,5 +306,6 @@ async function outputOf(
 
 const TOO_LARGE = { value: null, bytes: 0 };
 const LOADS_MAX = 1_000;
+const CHILDREN_READ = 16;
 const PAGE = 500;
 const PAGES_MAX = 100;

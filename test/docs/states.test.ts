@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { isFinal, JOB_MOVES, JOB_STATES, REDRIVABLE } from "../../src/core/model/job.ts";
-import { isRunFinal, REJOINABLE, RUN_MOVES, RUN_STATES } from "../../src/core/model/run.ts";
+import { COMPENSABLE, isRunFinal, REJOINABLE, RUN_MOVES, RUN_STATES } from "../../src/core/model/run.ts";
 
 /** The diagrams are generated from the tables of legal transitions; `npx vitest run test/docs -u` rewrites the file. */
 test("docs/states.md matches the tables of legal transitions", async () => {
@@ -44,6 +44,7 @@ function runLines(): readonly string[] {
     "  [*] --> RUNNING",
     ...RUN_STATES.flatMap((from) => RUN_MOVES[from].map((to) => `  ${from} --> ${to}`)),
     ...REJOINABLE.map((from) => `  ${from} --> RUNNING: a step's dead letter is redriven`),
+    ...COMPENSABLE.map((from) => `  ${from} --> ENDING: a compensation's dead letter is redriven`),
     ...RUN_STATES.filter(isRunFinal).map((state) => `  ${state} --> [*]`),
     "```",
   ];

@@ -1,5 +1,7 @@
 /** Builds the picture of a run from gateway documents. */
+
 import { isRunFinal, RUN_MOVES, type RunState } from "../../core/model/run.ts";
+import { describeCompensation } from "../../core/model/runs/compensation.ts";
 import type { Client, Json } from "../client.ts";
 import { EXIT, type ExitCode } from "../exit.ts";
 import type { Io } from "../io.ts";
@@ -73,10 +75,16 @@ export function pictureOf(io: Io, { view, waits }: RunSnapshot, shape: RunShape)
     state: view.state,
     startedMs: Date.parse(view.created_at),
     endedMs: hasEnded(view.state) ? updatedMs : null,
-    error: view.error?.message ?? null,
+    error: errorOf(view),
     waitsFor: runWait(io, waits),
     steps,
   };
+}
+
+/** The error of an ended run, with what became of its compensations. */
+function errorOf({ error, compensation }: Json): string | null {
+  if (!error) return null;
+  return compensation ? `${error.message}; ${describeCompensation(compensation)}` : error.message;
 }
 
 export function drawOptions(io: Io, height: number | null): DrawOptions {
@@ -92,6 +100,7 @@ export function drawOptions(io: Io, height: number | null): DrawOptions {
 
 /** A short reason for the state of a step. */
 export function noteOf(step: Json, wait: Json | null): string | null {
+  if (step.compensation) return compensationNote(step.compensation, wait);
   if (step.error) return step.error.message;
   if (step.why) return step.why;
   if (step.arm) return `→ ${step.arm}`;
@@ -101,9 +110,21 @@ export function noteOf(step: Json, wait: Json | null): string | null {
   return step.state === "RUNNING" && wait !== null && !step.children ? wait.reason : null;
 }
 
+function compensationNote({ state, children, error }: Json, wait: Json | null): string {
+  const items = children ? ` (${children.succeeded} items, ${children.failed} failed)` : "";
+  switch (state) {
+    case "SUCCEEDED":
+      return `undone${items}`;
+    case "FAILED":
+      return `failed to undo${items}: ${error?.message ?? ""}`;
+    default:
+      return wait?.reason ?? `undoing${items}`;
+  }
+}
+
 /** Commands that approve the pending jobs of a step. */
 function approvalCommands(io: Io, type: string | null, step: Json, wait: Json | null): readonly string[] {
-  if (step.state !== "RUNNING") return [];
+  if (step.state !== "RUNNING" && step.compensation?.state !== "RUNNING") return [];
   const suggested = String(wait?.unblocks ?? "").match(/\bcordum approval approve [\w.:@-]+/)?.[0];
   const isPending = suggested !== undefined || type === "approval";
   if (!isPending) return [];

@@ -141,13 +141,14 @@ class Changes {
   of(view: Json): readonly Change[] {
     const changes: Change[] = [];
     for (const [id, step] of Object.entries<Json>(view.steps ?? {})) {
-      const now = `${step.state} ${tenthsOf(step.children)}`;
+      const undo = step.compensation ? ` ${step.compensation.state} ${tenthsOf(step.compensation.children)}` : "";
+      const now = `${step.state} ${tenthsOf(step.children)}${undo}`;
       if (now === (this.#steps.get(id) ?? "PENDING ")) continue;
       this.#steps.set(id, now);
       changes.push({ kind: "step", id, step });
     }
     // By time, as far as it is known.
-    const atOf = (change: Change) => (change.kind === "step" ? (change.step.ended_at ?? change.step.started_at) : null);
+    const atOf = (change: Change) => (change.kind === "step" ? timeOf(change.step) : null);
     changes.sort((a, b) => String(atOf(a) ?? "").localeCompare(String(atOf(b) ?? "")));
     const isNew = this.#run === "";
     if (view.state === this.#run) return changes;
@@ -156,9 +157,15 @@ class Changes {
   }
 }
 
+/** When the last event of the step happened. */
+const timeOf = ({ compensation, ended_at, started_at }: Json): unknown =>
+  compensation?.ended_at ?? compensation?.started_at ?? ended_at ?? started_at;
+
 /** Progress in tenths: a large `for_each` prints at most ten lines, and one for its first failure. */
 function tenthsOf(children: Json | null | undefined): string {
   if (!children) return "";
+  // Compensations have no `count`: they report each change in what is left.
+  if (children.left !== undefined) return `${Math.ceil(Math.log2(children.left + 1))} ${children.failed > 0}`;
   const done = children.succeeded + children.failed + children.cancelled;
   return `${children.count === 0 ? 10 : Math.floor((10 * done) / children.count)} ${children.failed > 0}`;
 }
@@ -167,20 +174,23 @@ function lineFor(change: Change, view: Json, waits: readonly Json[]): string {
   const startedMs = Date.parse(view.created_at);
   const at = (time: unknown) => formatElapsed(Date.parse(String(time)) - startedMs).padStart(11);
   if (change.kind === "run") {
-    const error = view.error ? `  ${printable(view.error.message)}` : "";
+    const reason = view.error ?? view.ends_with;
+    const error = reason ? `  ${printable(reason.message)}` : "";
     return `${at(view.updated_at)}  run ${view.run_id}  ${view.state}${error}`;
   }
   const { id, step } = change;
   const children = step.children ? `  ${progressBar(step.children, true)}` : "";
   const note = noteOf(step, waits.find((line) => line.step_id === id) ?? null);
-  const when = step.ended_at ?? (step.children ? view.updated_at : (step.started_at ?? view.updated_at));
+  const when = step.compensation
+    ? timeOf(step)
+    : (step.ended_at ?? (step.children ? view.updated_at : (step.started_at ?? view.updated_at)));
   return `${at(when)}  ${printable(id)}  ${step.state}${children}${note === null ? "" : `  ${printable(note)}`}`;
 }
 
 function documentOf(change: Change, view: Json): object {
-  const { run_id, state, updated_at, error, output } = view;
+  const { run_id, state, updated_at, error, output, compensation } = view;
   if (change.kind === "run")
-    return { event: "run", run_id, state, updated_at, ...(hasEnded(state) && { error, output }) };
+    return { event: "run", run_id, state, updated_at, compensation, ...(hasEnded(state) && { error, output }) };
   // Outputs may be large; `run get` shows them.
   const { output: _, depends_on: __, ...step } = change.step;
   return { event: "step", run_id, step_id: change.id, ...step };

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { type Command, Option } from "commander";
 import { RUN_STATES } from "../../core/model/run.ts";
+import { describeCompensation } from "../../core/model/runs/compensation.ts";
 import type { Client, Json } from "../client.ts";
 import { addCommand, addGroup, addListCommand, type CommandContext, pair, whole } from "../context.ts";
 import { EXIT, type ExitCode } from "../exit.ts";
@@ -80,10 +81,14 @@ function addEvent(run: Command, { io, client, exit }: CommandContext): void {
 }
 
 function addControl(run: Command, { io, client, exit }: CommandContext, action: RunAction, description: string): void {
-  addCommand(run, action, description)
+  const command = addCommand(run, action, description)
     .argument("<id>", "run id")
-    .option("--reason <text>", "reason for the audit log")
-    .action(async (id: string, options: ControlOptions) => exit(await controlRun(io, client(), action, id, options)));
+    .option("--reason <text>", "reason for the audit log");
+  if (action === "cancel")
+    command.option("--no-compensate", "do not undo completed steps; also stops the compensation of an ending run");
+  command.action(async (id: string, options: ControlOptions) =>
+    exit(await controlRun(io, client(), action, id, options)),
+  );
 }
 
 async function getRun(io: Io, client: Client, id: string, json: boolean): Promise<ExitCode> {
@@ -124,6 +129,7 @@ type RunAction = "cancel" | "pause" | "resume";
 interface ControlOptions {
   readonly json?: boolean;
   readonly reason?: string;
+  readonly compensate?: boolean;
 }
 
 async function controlRun(
@@ -133,7 +139,11 @@ async function controlRun(
   id: string,
   options: ControlOptions,
 ): Promise<ExitCode> {
-  const moved = await client.runs[action](id, { reason: options.reason });
+  const { reason, compensate } = options;
+  const moved =
+    action === "cancel"
+      ? await client.runs.cancel(id, { reason, ...(compensate === false && { compensate }) })
+      : await client.runs[action](id, { reason });
   if (options.json) printJson(io, moved);
   else io.out(`run ${moved.run_id ?? id} is now ${moved.state}\n`);
   return EXIT.ok;
@@ -232,6 +242,8 @@ function describeRun(run: Json): string {
   }
   fields.push(["input", JSON.stringify(run.input)], ["output", JSON.stringify(run.output)]);
   if (run.error) fields.push(["error", run.error.message]);
+  else if (run.ends_with) fields.push(["ends with", run.ends_with.message]);
+  if (run.compensation) fields.push(["compensation", describeCompensation(run.compensation)]);
   return textFields(fields);
 }
 

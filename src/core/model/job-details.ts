@@ -81,6 +81,10 @@ export interface StepRef {
   readonly kind: "worker" | "approval" | "delay" | "subworkflow";
   /** The child's index in a `for_each`. */
   readonly index?: number;
+  /** The job undoes the step. */
+  readonly isCompensation?: true;
+  /** `max_output_bytes` of the step. */
+  readonly outputBytesMax?: number;
   /** Replaces the retry policy of the class `unclassified`. */
   readonly retry?: StepRetry;
   /** `delay`: when it ends. */

@@ -242,10 +242,11 @@ export const JOBS: Table<Job> = {
   },
 };
 
-/** Children of a `for_each` by index: all, and those still open. */
-function childLists({ runId, stepId }: StepRef, index: number, state: JobState) {
-  const all = { name: childrenOf(runId, stepId), score: index };
-  return isFinal(state) ? [all] : [all, { name: openChildrenOf(runId, stepId), score: index }];
+/** Children of a `for_each` by index: all, and those still open. Their compensations have lists of their own. */
+function childLists({ runId, stepId, isCompensation }: StepRef, index: number, state: JobState) {
+  const list = isCompensation ? undoListOf(stepId) : stepId;
+  const all = { name: childrenOf(runId, list), score: index };
+  return isFinal(state) ? [all] : [all, { name: openChildrenOf(runId, list), score: index }];
 }
 
 function countersOf(job: Job): readonly CounterName[] {
@@ -273,6 +274,8 @@ const waitsForSlot = ({ wait }: Job): boolean => wait?.forSlot === true;
 
 export const childrenOf = (runId: string, stepId: string): string => `children/${runId}/${stepId}`;
 export const openChildrenOf = (runId: string, stepId: string): string => `children_open/${runId}/${stepId}`;
+/** Takes the place of the step id in the names of the lists of its compensations; no step id contains a `.`. */
+export const undoListOf = (stepId: string): string => `${stepId}.undo`;
 export const jobsOfTrace = (org: string, traceId: string): string => `trace/${org}/${traceId}`;
 export const queueOf = (topic: string, org: string): string => `backlog/${topic}/${org}`;
 /** Queued jobs of a topic, across tenants, by age. */

@@ -3,6 +3,7 @@ import { type Arms, type Measures, unitLists } from "./arms.ts";
 import type { Caller } from "./caller.ts";
 import type { Payload } from "./job.ts";
 import { storedBytesOf } from "./quota.ts";
+import type { Compensation, StepCompensation } from "./runs/compensation.ts";
 import type { CounterName, Placement, Table, Writable } from "./table.ts";
 
 /**
@@ -17,7 +18,7 @@ import type { CounterName, Placement, Table, Writable } from "./table.ts";
 export const RUN_MOVES = {
   RUNNING: ["PAUSED", "ENDING", "SUCCEEDED", "FAILED", "CANCELLED", "TIMEOUT"],
   PAUSED: ["RUNNING", "ENDING", "FAILED", "CANCELLED", "TIMEOUT"],
-  /** The end state is decided (`endsAs`); open steps are being cancelled. */
+  /** The end state is decided (`endsAs`); open steps are being cancelled, then completed ones are undone (`compensation`). */
   ENDING: ["FAILED", "CANCELLED", "TIMEOUT"],
   SUCCEEDED: [],
   FAILED: [],
@@ -30,10 +31,12 @@ export const RUN_STATES = Object.keys(RUN_MOVES) as readonly RunState[];
 export type RunEnd = "SUCCEEDED" | "FAILED" | "CANCELLED" | "TIMEOUT";
 export const isRunFinal = (state: RunState): state is RunEnd => RUN_MOVES[state].length === 0;
 /**
- * Final states that redriving a step's dead letter can reopen (L42), through admission like a new run. No other
- * transition leaves a final state.
+ * Final states that redriving a step's dead letter can reopen (L42), through admission like a new run. Only that and a
+ * redriven compensation leave a final state.
  */
 export const REJOINABLE: readonly RunState[] = ["FAILED", "TIMEOUT"];
+/** The same for the dead letter of a compensation; the run is ENDING again and keeps its end state. */
+export const COMPENSABLE: readonly RunState[] = ["FAILED", "CANCELLED", "TIMEOUT"];
 
 export type StepState = "PENDING" | "RUNNING" | "SUCCEEDED" | "FAILED" | "SKIPPED" | "CANCELLED" | "TIMEOUT" | "DENIED";
 export const isStepSettled = (state: StepState): boolean => state !== "PENDING" && state !== "RUNNING";
@@ -77,6 +80,8 @@ export interface Run {
   readonly priority?: "interactive" | "batch" | "critical";
   /** The end state of an ENDING run, with its error and timeline line. */
   readonly endsAs?: { readonly state: RunEnd; readonly error: WireError | null; readonly line?: number };
+  /** Set when the first completed step is undone, and kept after the end. */
+  readonly compensation?: Compensation;
   /** The `subworkflow` job of another run that waits for this run. */
   readonly parent?: { readonly runId: string; readonly jobId: string; readonly depth: number };
   /** False until the parent has been notified of the end. */
@@ -154,6 +159,7 @@ export interface StepRun {
   readonly dueMs?: number;
   /** Its latest timeline line. */
   readonly line?: number;
+  readonly compensation?: StepCompensation;
 }
 
 /** `children`: the outputs of a `for_each` in order, stored on the children's jobs and collected when read. */
@@ -214,7 +220,12 @@ export type TimelineEvent =
   | "arm_chosen"
   | "notified"
   | "event_received"
-  | "child_failed";
+  | "child_failed"
+  | "compensation_started"
+  | "compensation_succeeded"
+  | "compensation_failed"
+  | "compensation_stopped"
+  | "compensation_redriven";
 
 /** At this number of lines, the older half moves to a page. */
 export const LINES_MAX = 64;
@@ -283,8 +294,11 @@ export const RUN_RESERVATIONS: Table<RunReservation> = {
   placement: ({ dueMs }): Placement => ({ lists: [], queue: null, counters: [], dueMs }),
 };
 
-export const stepJobId = (runId: string, stepId: string, index: number | null): string =>
-  index === null ? `${runId}:${stepId}@1` : `${runId}:${stepId}.${index}@1`;
+/** The job of a step, of one child of a list, or of the compensation of either. */
+export function stepJobId(runId: string, stepId: string, index: number | null, isCompensation = false): string {
+  const step = index === null ? `${runId}:${stepId}` : `${runId}:${stepId}.${index}`;
+  return isCompensation ? `${step}.undo@1` : `${step}@1`;
+}
 
 /** A mutable copy. Fields are assigned one by one, so that all runs share one hidden class (see `moveJob`). */
 export function copyRun(run: Run): Writable<Run> {
@@ -315,6 +329,7 @@ export function copyRun(run: Run): Writable<Run> {
   if (run.traceparent !== undefined) copy.traceparent = run.traceparent;
   if (run.priority !== undefined) copy.priority = run.priority;
   if (run.endsAs !== undefined) copy.endsAs = run.endsAs;
+  if (run.compensation !== undefined) copy.compensation = run.compensation;
   if (run.parent !== undefined) copy.parent = run.parent;
   if (run.isParentTold !== undefined) copy.isParentTold = run.isParentTold;
   if (run.reservation !== undefined) copy.reservation = run.reservation;
@@ -341,5 +356,6 @@ export function copyStep(step: StepRun): Writable<StepRun> {
   if (step.fan !== undefined) copy.fan = step.fan;
   if (step.awaits !== undefined) copy.awaits = step.awaits;
   if (step.dueMs !== undefined) copy.dueMs = step.dueMs;
+  if (step.compensation !== undefined) copy.compensation = step.compensation;
   return copy;
 }

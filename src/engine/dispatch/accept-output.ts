@@ -1,5 +1,7 @@
 import type { Job, Payload } from "../../core/model/job.ts";
+import { fitsWithin } from "../../core/model/json.ts";
 import { bytesOf } from "../../core/workflow/run/run-draft.ts";
+import { BLOB_BYTES_MAX } from "../../ports/blobs.ts";
 import type { JobResult } from "../../protocol/packet.ts";
 import { isAttemptOutput, keyIn, outputKey, ownKeyIn } from "../../protocol/pointer.ts";
 import type { Needs } from "../engine.ts";
@@ -72,7 +74,7 @@ function acceptOutput(
   artifactBytes: number,
 ): AcceptedOutput | Promise<AcceptedOutput> {
   if (result.output !== undefined) {
-    const why = inlineProblem(job, result.output, artifactBytes);
+    const why = inlineProblem(engine, job, result.output, artifactBytes);
     return why === null ? { kind: "accepted", output: { kind: "inline", value: result.output } } : refused(why);
   }
   return result.resultPtr ? copyOutput(engine, job, result.resultPtr, artifactBytes) : NONE;
@@ -87,7 +89,7 @@ export async function acceptValue(
 ): Promise<AcceptedOutput> {
   const isLimited = artifactBytesMaxOf(job) !== null;
   const artifactBytes = isLimited ? await artifactBytesOf(engine, job, artifactPtrs, undefined) : 0;
-  const why = inlineProblem(job, value, artifactBytes);
+  const why = inlineProblem(engine, job, value, artifactBytes);
   if (why !== null) return refused(why);
   return stored(await storeValue(engine, value, () => outputPlace(engine, job)));
 }
@@ -106,7 +108,7 @@ async function copyOutput(
   const bytes = await readSent(engine, key);
   if (bytes === null) return refused(`there is no value at \`${key}\`; store it before the result is published`);
   if (bytes === "other_type") return refused(`the value at \`${key}\` is not a string`);
-  const why = sizeProblem(job, artifactBytes + bytes.length);
+  const why = sizeProblem(job, artifactBytes + bytes.length) ?? excessOf(engine, job, bytes.length);
   return why === null ? stored(await storeBytes(engine, bytes, () => outputPlace(engine, job))) : refused(why);
 }
 
@@ -115,10 +117,33 @@ const stored = (kept: Payload | TooLarge): AcceptedOutput =>
 
 const refused = (why: string): AcceptedOutput => ({ kind: "refused", why: `result refused: ${why}` });
 
-/** Measured only if the policy limits the size. */
-function inlineProblem(job: Job, value: unknown, artifactBytes: number): string | null {
-  if (artifactBytesMaxOf(job) === null) return null;
-  return sizeProblem(job, artifactBytes + bytesOf(JSON.stringify(value ?? null)));
+/** Measured only if the policy or the step limits the size. */
+function inlineProblem(engine: Needs<"settings">, job: Job, value: unknown, artifactBytes: number): string | null {
+  if (artifactBytesMaxOf(job) === null) return stepSizeProblem(engine, job, { kind: "inline", value });
+  const bytes = bytesOf(JSON.stringify(value ?? null));
+  return sizeProblem(job, artifactBytes + bytes) ?? excessOf(engine, job, bytes);
+}
+
+/** Why the output of a step is too large; null if it is not. */
+export function stepSizeProblem(engine: Needs<"settings">, job: Job, output: Payload): string | null {
+  if (output.kind === "pointer") return excessOf(engine, job, output.bytes);
+  // No inline value has the size of a blob.
+  const max = outputBytesMaxOf(engine, job);
+  if (max >= BLOB_BYTES_MAX || fitsWithin(output.value, max)) return null;
+  return excessOf(engine, job, bytesOf(JSON.stringify(output.value ?? null)));
+}
+
+function excessOf(engine: Needs<"settings">, job: Job, bytes: number): string | null {
+  const max = outputBytesMaxOf(engine, job);
+  if (bytes <= max) return null;
+  const origin = job.step?.outputBytesMax === undefined ? "`limits.step_output_bytes_max`" : "`max_output_bytes`";
+  return `it has ${bytes} bytes; ${origin} of step \`${job.step?.stepId}\` is ${max}`;
+}
+
+/** The limit of the definition, else of the settings. Infinite for jobs without a step, and for compensations. */
+function outputBytesMaxOf({ settings }: Needs<"settings">, { step }: Job): number {
+  if (step === undefined || step.isCompensation) return Number.POSITIVE_INFINITY;
+  return step.outputBytesMax ?? settings.current.limits.outputBytesMax;
 }
 
 function sizeProblem(job: Job, bytes: number): string | null {

@@ -1,5 +1,5 @@
 /** Backlog, placement, capacity, sending, leases and settling of jobs. */
-export { type AcceptedOutput, acceptResult, discardOutput } from "./accept-output.ts";
+export { type AcceptedOutput, acceptResult, discardOutput, stepSizeProblem } from "./accept-output.ts";
 export { backlogTopics, drainAllBacklogs, drainBacklog, sendJob } from "./backlog.ts";
 export { type CancelOutcome, cancelOwnJob, isOwnCancel, loadTenantJob, notifyWorkers } from "./cancel-job.ts";
 export { capacityGuards, failOpenGuard, jobLimitOf } from "./capacity-guards.ts";

@@ -3,7 +3,14 @@ import type { Caller } from "../../core/model/caller.ts";
 import type { Payload } from "../../core/model/job.ts";
 import { isRunFinal, type Run, type RunState } from "../../core/model/run.ts";
 import type { Plan } from "../../core/workflow/definition/plan.ts";
-import { inlineBytesOf, keepSteps, openRun, type RerunScope, rerunScope } from "../../core/workflow/run/open-run.ts";
+import {
+  halfUndone,
+  inlineBytesOf,
+  keepSteps,
+  openRun,
+  type RerunScope,
+  rerunScope,
+} from "../../core/workflow/run/open-run.ts";
 import type { Put } from "../../ports/store.ts";
 import { auditPut } from "../audit/index.ts";
 import type { Needs, RunContext } from "../engine.ts";
@@ -58,6 +65,8 @@ export async function rerun(
   if (!plan) return { kind: "no_workflow" };
   if (!plan.steps.has(fromStep)) return { kind: "unknown_step", known: plan.order };
   if (!isRunFinal(before.state)) return { kind: "still_open", state: before.state };
+  const problem = halfUndone(plan, before, fromStep);
+  if (problem !== null) return { kind: "invalid", problems: [problem] };
   const scope = rerunScope(plan, before, fromStep, await askingSteps(engine, org, plan));
   const isKeeping = keepsApprovals && scope.asks.length > 0;
   const used = isKeeping ? { again: scope.again, asks: [] } : scope;

@@ -1,6 +1,6 @@
 import type { Caller } from "../../core/model/caller.ts";
 import { isRunFinal, type RunState } from "../../core/model/run.ts";
-import { keepSteps, rerunScope } from "../../core/workflow/run/open-run.ts";
+import { halfUndone, keepSteps, rerunScope } from "../../core/workflow/run/open-run.ts";
 import type { Needs } from "../engine.ts";
 import { valueIn } from "../payloads.ts";
 import { askingSteps, loadTenantRun, planOf } from "../runs/index.ts";
@@ -34,6 +34,8 @@ export async function dryRerun(
   if (!plan) return { kind: "no_workflow" };
   if (!plan.steps.has(fromStep)) return { kind: "unknown_step", known: plan.order };
   if (!isRunFinal(run.state)) return { kind: "still_open", state: run.state };
+  const halfDone = halfUndone(plan, run, fromStep);
+  if (halfDone !== null) return { kind: "invalid", problems: [halfDone] };
   const { value: input, problem } = await valueIn(engine, runId, run.input);
   if (problem !== undefined) return { kind: "invalid", problems: [problem] };
   const dry = await dryPlan(engine, plan, { org, workflowId, version, input, by, caller, labels, priority, actorId });

@@ -3,7 +3,7 @@ import type { Caller } from "../../core/model/caller.ts";
 import type { Job } from "../../core/model/job.ts";
 import type { Run } from "../../core/model/run.ts";
 import type { Decision } from "../../core/policy/decision.ts";
-import type { ActType, Plan, PlanStep } from "../../core/workflow/definition/plan.ts";
+import type { ActType, Compensate, Plan, PlanStep } from "../../core/workflow/definition/plan.ts";
 import type { DryInput } from "../../core/workflow/run/dry-inputs.ts";
 import { openRun } from "../../core/workflow/run/open-run.ts";
 import { stepJob } from "../../core/workflow/run/step-job.ts";
@@ -44,6 +44,8 @@ export interface DryStep {
   readonly isInputKnown: boolean;
   /** Why the step would fail in any case: its input cannot be built from the run's input, or violates its schema. */
   readonly problem?: string;
+  /** The job that undoes it, without its input: that depends on the output of the step. */
+  readonly compensation: (Pick<DryStep, "decision" | "unavailable"> & { readonly topic: string }) | null;
 }
 
 export type DryRun =
@@ -112,21 +114,38 @@ async function dryStep(
     isInputKnown: rendered.isKnown,
     ...(rendered.problem === undefined ? {} : { problem: rendered.problem }),
   };
-  if (act.type !== "worker") return { ...shown, decision: null };
-  const request = policyRequestOf(jobOf(engine, run, step, act.topic, rendered.value));
-  const checked = await askKernel(engine, request);
+  const { compensate } = step;
+  const compensation = compensate && {
+    topic: compensate.topic,
+    ...(await verdictOn(engine, jobOf(engine, run, step.id, compensate, null))),
+  };
+  if (act.type !== "worker") return { ...shown, compensation, decision: null };
+  const job = jobOf(engine, run, step.id, { ...step, topic: act.topic }, rendered.value);
+  return { ...shown, compensation, ...(await verdictOn(engine, job)) };
+}
+
+async function verdictOn(
+  engine: Needs<"world" | "settings" | "commit" | "tasks" | "audit" | "safety">,
+  job: Job,
+): Promise<Pick<DryStep, "decision" | "unavailable">> {
+  const checked = await askKernel(engine, policyRequestOf(job));
   return checked.kind === "decided"
-    ? { ...shown, decision: (await previewLimits(engine, run.org, checked.decision)).decision }
-    : { ...shown, decision: null, unavailable: checked.reason };
+    ? { decision: (await previewLimits(engine, job.org, checked.decision)).decision }
+    : { decision: null, unavailable: checked.reason };
 }
 
 const UNKNOWN: DryInput = { value: null, isKnown: false };
 /** Templates, schemas and policy checks of all steps. */
 const DRY_STEPS_MAX = 2_000_000;
 
-function jobOf(engine: Needs<"world" | "settings">, run: Run, step: PlanStep, topic: string, input: unknown): Job {
-  const { meta, retry, timeoutMs } = step;
-  const start = { stepId: step.id, index: null, kind: "worker", topic, input, meta, retry, timeoutMs } as const;
+function jobOf(
+  engine: Needs<"world" | "settings">,
+  run: Run,
+  stepId: string,
+  { topic, meta, retry, timeoutMs }: Pick<Compensate, "topic" | "meta" | "retry" | "timeoutMs">,
+  input: unknown,
+): Job {
+  const start = { stepId, index: null, kind: "worker", topic, input, meta, retry, timeoutMs } as const;
   return stepJob(run, start, { kind: "inline", value: input }, decisionContext(engine, NO_UNIT));
 }
 

@@ -1,5 +1,10 @@
-import { JOBS, openChildrenOf } from "../../core/model/job.ts";
+import { JOBS, openChildrenOf, undoListOf } from "../../core/model/job.ts";
 import { type Fan, isRunFinal, isStepSettled, type Run, type StepRun } from "../../core/model/run.ts";
+import {
+  compensationProgress,
+  describeCompensation,
+  type StepCompensation,
+} from "../../core/model/runs/compensation.ts";
 import type { Plan } from "../../core/workflow/definition/plan.ts";
 import type { Needs } from "../engine.ts";
 import { loadTenantRun, planOf } from "../runs/index.ts";
@@ -41,7 +46,7 @@ export async function explainRun(
 }
 
 function runWait(run: Run): RunWait | null {
-  const { id, state, error, deadlineMs, endsAs } = run;
+  const { id, state, error, deadlineMs } = run;
   const line = { stepId: null, state, untilMs: null, jobId: null };
   switch (state) {
     case "RUNNING":
@@ -56,7 +61,7 @@ function runWait(run: Run): RunWait | null {
     case "ENDING":
       return {
         ...line,
-        reason: `ending as ${endsAs?.state ?? "FAILED"}: open steps are being cancelled`,
+        reason: endingReason(run),
         unblocks: `cordum run get ${id}`,
       };
     case "SUCCEEDED":
@@ -66,12 +71,31 @@ function runWait(run: Run): RunWait | null {
     case "CANCELLED":
       return {
         ...line,
-        reason: `ended as ${state}${error ? `: ${error.message}` : ""}`,
-        unblocks: `cordum run timeline ${id}`,
+        reason: withCompensation(run, `ended as ${state}${error ? `: ${error.message}` : ""}`),
+        unblocks: failedCompensation(run) ?? `cordum run timeline ${id}`,
       };
     default:
       return state satisfies never;
   }
+}
+
+function endingReason(run: Run): string {
+  const { state = "FAILED", error } = run.endsAs ?? {};
+  if (compensationProgress(run) === null) return `ending as ${state}: open steps are being cancelled`;
+  return withCompensation(run, `ending as ${state}${error ? `: ${error.message}` : ""}`);
+}
+
+function withCompensation(run: Run, reason: string): string {
+  const progress = compensationProgress(run);
+  return progress === null ? reason : `${reason}; ${describeCompensation(progress)}`;
+}
+
+/** Redrives the compensation of a step that failed. The children of a list have a dead letter each. */
+function failedCompensation(run: Run): string | null {
+  const [stepId] = compensationProgress(run)?.failed ?? [];
+  if (stepId === undefined) return null;
+  const { jobId } = run.steps[stepId]?.compensation ?? {};
+  return jobId === undefined ? "cordum dlq list" : `cordum dlq retry ${jobId}`;
 }
 
 async function stepWait(
@@ -82,6 +106,7 @@ async function stepWait(
   isForAll: boolean,
 ): Promise<RunWait | null> {
   const step: StepRun = run.steps[stepId] ?? { state: "PENDING" };
+  if (step.compensation?.state === "RUNNING") return undoWait(engine, run, stepId, step.compensation, isForAll);
   if (isStepSettled(step.state)) return null;
   const line = { stepId, state: step.state, untilMs: null, jobId: step.jobId ?? null };
   if (step.state === "PENDING") return pendingWait(plan, run, line);
@@ -103,17 +128,45 @@ function eventWait({ id, state }: Run, { event, key }: NonNullable<StepRun["awai
   };
 }
 
-/** The first open child stands for the others. */
-async function forEachWait(
+/** The compensation of a step that runs. */
+async function undoWait(
   engine: Needs<"world" | "settings" | "tasks" | "jobCache" | "registry" | "pools" | "safety">,
   run: Run,
   stepId: string,
-  fan: Fan,
+  { jobId, fan }: StepCompensation,
+  isForAll: boolean,
+): Promise<RunWait> {
+  const line = { stepId, state: "RUNNING", untilMs: null, jobId: null };
+  const wait =
+    jobId === undefined
+      ? await firstOpen(engine, run, undoListOf(stepId), describeChildren(fan), isForAll)
+      : await jobWait(engine, run, jobId, isForAll);
+  return { ...line, ...wait, reason: `undoing: ${wait.reason}` };
+}
+
+const describeChildren = (fan: StepCompensation["fan"]): string =>
+  `${fan?.open ?? 0} items open (${fan?.succeeded ?? 0} undone, ${fan?.failed ?? 0} failed, ${fan?.left ?? 0} left)`;
+
+function forEachWait(
+  engine: Needs<"world" | "settings" | "tasks" | "jobCache" | "registry" | "pools" | "safety">,
+  run: Run,
+  stepId: string,
+  { open, count, succeeded, failed, spawned }: Fan,
   isForAll: boolean,
 ) {
-  const { open, count, succeeded, failed, spawned } = fan;
   const counts = `${open} of ${count} children open (${succeeded} succeeded, ${failed} failed, ${count - spawned} not started)`;
-  const query = { index: openChildrenOf(run.id, stepId), limit: 1, order: "oldest" } as const;
+  return firstOpen(engine, run, stepId, counts, isForAll);
+}
+
+/** The first open child of a list stands for the others. */
+async function firstOpen(
+  engine: Needs<"world" | "settings" | "tasks" | "jobCache" | "registry" | "pools" | "safety">,
+  run: Run,
+  list: string,
+  counts: string,
+  isForAll: boolean,
+) {
+  const query = { index: openChildrenOf(run.id, list), limit: 1, order: "oldest" } as const;
   const [first] = (await engine.world.store.list(JOBS, query)).items;
   if (!first) return { reason: counts, unblocks: `cordum run get ${run.id}` };
   const { reason, untilMs, unblocks, jobId } = await jobWait(engine, run, first.id, isForAll);

@@ -157,8 +157,12 @@ function hasProgress(before: Run, { created: made, stopped, run }: RunDecision):
   return spawnedIn(run) > spawnedIn(before);
 }
 
+/** Children that were created, and children that their compensation passed. */
 const spawnedIn = ({ steps }: Run): number =>
-  Object.values(steps).reduce((sum, { fan }) => sum + (fan?.spawned ?? 0), 0);
+  Object.values(steps).reduce((sum, { fan, compensation }) => {
+    const { spawned = 0 } = fan ?? {};
+    return sum + spawned + (compensation?.fan ? spawned - compensation.fan.left : 0);
+  }, 0);
 
 /** Null if the definition is gone or cannot be compiled by this version. */
 async function planFor(

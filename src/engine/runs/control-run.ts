@@ -15,6 +15,8 @@ export interface RunControl {
   readonly runId: string;
   readonly by: string;
   readonly why: string;
+  /** `cancel`: completed steps are not undone. Also stops the compensation of a run that is ending. */
+  readonly skipsCompensation?: boolean;
 }
 
 export type ControlOutcome =
@@ -29,7 +31,13 @@ export type ControlOutcome =
 export const cancelRun = (
   engine: Needs<"world" | "audit" | "runInbox">,
   request: RunControl,
-): Promise<ControlOutcome> => control(engine, request, "cancel", ["RUNNING", "PAUSED"]);
+): Promise<ControlOutcome> =>
+  control(
+    engine,
+    request,
+    "cancel",
+    request.skipsCompensation ? ["RUNNING", "PAUSED", "ENDING"] : ["RUNNING", "PAUSED"],
+  );
 
 /** No step starts until the run is resumed. Running steps continue and their results are applied. */
 export const pauseRun = (engine: Needs<"world" | "audit" | "runInbox">, request: RunControl): Promise<ControlOutcome> =>
@@ -42,7 +50,7 @@ export const resumeRun = (
 
 async function control(
   engine: Needs<"world" | "audit" | "runInbox">,
-  { org, runId, by, why }: RunControl,
+  { org, runId, by, why, skipsCompensation = false }: RunControl,
   kind: "cancel" | "pause" | "resume",
   from: readonly RunState[],
 ): Promise<ControlOutcome> {
@@ -51,8 +59,9 @@ async function control(
   const { state, workflowId } = found.value;
   if (isRunFinal(state)) return { kind: "ended", state };
   if (!from.includes(state)) return { kind: "already", state };
-  const event: RunEvent = { kind, by, why };
-  const facts = { run: runId, workflow: workflowId, state, why };
+  const skips = kind === "cancel" && skipsCompensation;
+  const event: RunEvent = skips ? { kind, by, why, skipsCompensation: true } : { kind, by, why };
+  const facts = { run: runId, workflow: workflowId, state, why, ...(skips ? { compensation: "skipped" } : {}) };
   const line = auditPut(engine, { org, kind: "run", who: by, what: kind, facts });
   const answered = await engine.runInbox.enqueue(
     { org, runId, path: "gateway" },
@@ -61,6 +70,8 @@ async function control(
   const now = answered.kind === "stale" ? null : answered.run;
   if (!now) return { kind: "not_found" };
   if (answered.kind === "over") return { kind: "ended", state: now.state };
+  // The run ends as decided before.
+  if (state === "ENDING") return { kind: "moved", state: now.state };
   if (kind === "pause" && now.state === "ENDING") return { kind: "already", state: now.state };
   // Other events may be in the same batch: a run that ended without this request was not moved by it.
   const isMine = !isRunFinal(now.state) || (kind !== "pause" && (kind === "cancel") === (now.state === "CANCELLED"));

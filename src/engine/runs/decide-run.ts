@@ -100,7 +100,7 @@ class DecisionRound {
   /** Advances the run; returns the events that follow from it. */
   async turn(events: readonly RunEvent[]): Promise<readonly RunEvent[]> {
     const { limits, retention } = this.#engine.settings.current;
-    const { inlineBytesMax, listInputBytesMax } = limits;
+    const { inlineBytesMax, listInputBytesMax, outputBytesMax } = limits;
     const startsMax = Math.max(0, CREATED_MAX - this.#created.size);
     const context = {
       nowMs: this.#engine.world.clock.now(),
@@ -108,6 +108,7 @@ class DecisionRound {
         inlineBytesMax,
         listInputBytesMax,
         blobBytesMax: BLOB_BYTES_MAX,
+        outputBytesMax,
         keptMs: retention.runsMs,
         startsMax,
       },

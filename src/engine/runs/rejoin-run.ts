@@ -1,5 +1,7 @@
 import { JOBS, type Job } from "../../core/model/job.ts";
+import type { StepRef } from "../../core/model/job-details.ts";
 import { isRunFinal, RUNS, type Run } from "../../core/model/run.ts";
+import type { Plan } from "../../core/workflow/definition/plan.ts";
 import { rejoin } from "../../core/workflow/run/rejoin.ts";
 import { redriveStepJob } from "../../core/workflow/run/step-job.ts";
 import { type Guard, type Put, put, type Versioned } from "../../ports/store.ts";
@@ -46,12 +48,12 @@ export function rejoinRun(
     if (rejoined.kind === "refused") return { kind: "run_went_on", jobId, why: rejoined.why };
     const lock = { holder: engine.world.name, fence: lease.fence, ...taken };
     const decided = await decideRun(engine, plan, { ...rejoined.run, lock }, [{ kind: "time" }], new Set());
-    const end = endOf(decided.run);
+    const end = ref.isCompensation ? null : endOf(decided.run);
     if (end !== null) return { kind: "run_went_on", jobId, why: `its run would end immediately: ${end}` };
     if (rejoined.isReopened) await keepLonger(engine, rejoined.run);
     const fence: Guard = { kind: "fence", table: RUNS.name, id: runId, fence: lease.fence };
     const slot = slotGuard(settings, org);
-    const job = redriveStepJob(redriven, plan.steps.get(ref.stepId)?.timeoutMs ?? null, context);
+    const job = redriveStepJob(redriven, timeoutMsOf(plan, ref), context);
     engine.runCache.forgetRun(runId);
     const committed = await commitRun(engine, {
       before,
@@ -80,6 +82,11 @@ export function rejoinRun(
         return committed satisfies never;
     }
   });
+}
+
+function timeoutMsOf(plan: Plan, { stepId, isCompensation }: StepRef): number | null {
+  const step = plan.steps.get(stepId);
+  return (isCompensation ? step?.compensate : step)?.timeoutMs ?? null;
 }
 
 /** Extends the retention of the run's payloads. */

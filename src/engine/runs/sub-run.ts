@@ -9,7 +9,7 @@ import type { Plan } from "../../core/workflow/definition/plan.ts";
 import { openRun } from "../../core/workflow/run/open-run.ts";
 import { put, type Versioned } from "../../ports/store.ts";
 import { decisionContext } from "../context.ts";
-import { settleJob } from "../dispatch/index.ts";
+import { settleJob, stepSizeProblem } from "../dispatch/index.ts";
 import type { DispatchContext, Needs, RunContext } from "../engine.ts";
 import { keptUntilMs, ownedByJob, readPayload, storeBytes, storeForRun, tooLargeText, valueIn } from "../payloads.ts";
 import { createRun } from "./create-run.ts";
@@ -151,9 +151,9 @@ export async function notifyParent(engine: DispatchContext, found: Versioned<Run
   await engine.commit({ org: run.org, puts: [put(RUNS, run.id, found, notified)] });
 }
 
-/** `output` is a text if the output of the run is lost. */
-export function applySubRun(job: Job, run: Run, output: Payload | string | null, context: DecisionContext): Job {
-  if (typeof output === "string") return failSubRun(job, { name: "PayloadLost", message: output }, context);
+/** `output` is an error if the output of the run is lost or too large. */
+export function applySubRun(job: Job, run: Run, output: Payload | WireError | null, context: DecisionContext): Job {
+  if (output !== null && "message" in output) return failSubRun(job, output, context);
   if (run.state === "SUCCEEDED") {
     const history = appendHistory(job, historyLine(job, "succeeded", undefined, context.nowMs, `run ${run.id}`));
     return Object.assign(endJob(job, "SUCCEEDED", context), { output, error: null, history });
@@ -174,15 +174,19 @@ function failSubRun(job: Job, error: WireError, context: DecisionContext): Job {
 /** Copies the output, because the payloads of the sub-run are removed with it. */
 async function copyOutput(
   engine: Needs<"world" | "settings">,
-  { id, output, parent }: Run,
+  { id, output, parent, state }: Run,
   job: Job,
-): Promise<Payload | string | null> {
-  if (output?.kind !== "pointer") return output;
+): Promise<Payload | WireError | null> {
+  if (state !== "SUCCEEDED" || output === null) return null;
+  const problem = stepSizeProblem(engine, job, output);
+  if (problem !== null) return { name: "TooLarge", message: `the output of run \`${id}\`: ${problem}` };
+  if (output.kind !== "pointer") return output;
   const read = await readPayload(engine, output);
-  if (typeof read === "string") return payloadFaultText(`the output of run \`${id}\``, read);
+  if (typeof read === "string")
+    return { name: "PayloadLost", message: payloadFaultText(`the output of run \`${id}\``, read) };
   const untilMs = await keptUntilMs(engine, parent?.runId ?? "");
   const kept = await storeBytes(engine, read, () => ({ owner: ownedByJob(job), untilMs }));
-  return kept.kind === "too_large" ? tooLargeText("output", kept) : kept;
+  return kept.kind === "too_large" ? { name: "TooLarge", message: tooLargeText("output", kept) } : kept;
 }
 
 /** Cancels the sub-run of a job that has ended. */

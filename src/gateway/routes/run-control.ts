@@ -6,6 +6,7 @@ import { isAllowed } from "../auth/access.ts";
 import { evaluationProblem, Problem } from "../problem.ts";
 import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route } from "../route.ts";
 import {
+  CANCEL_BODY,
   CONTROL_BODY,
   EVENT_ACCEPTED,
   EVENT_BODY,
@@ -24,7 +25,7 @@ export const RUN_CONTROL_ROUTES: readonly Route[] = [
     summary: "Cancel a run and its open jobs and sub-runs",
     // Submitters can cancel what they submit.
     access: "submit",
-    body: CONTROL_BODY,
+    body: CANCEL_BODY,
     response: RUN_STATE_CHANGE,
     handle: (gateway, request) => control(gateway, request, { apply: cancelRun, verb: "cancelled" }),
   },
@@ -33,7 +34,7 @@ export const RUN_CONTROL_ROUTES: readonly Route[] = [
     path: "/api/v1/workflows/:id/runs/:run_id/cancel",
     summary: "Cancel a run, addressed by its workflow and run id",
     access: "submit",
-    body: CONTROL_BODY,
+    body: CANCEL_BODY,
     response: RUN_STATE_CHANGE,
     handle: async (gateway, request) => {
       const { id = "", run_id = "" } = request.params;
@@ -91,9 +92,10 @@ async function control(
   { org, params, principal, body }: GatewayRequest,
   { apply, verb, runId = params.id ?? "" }: Control,
 ): Promise<GatewayResponse> {
-  const { reason } = (body ?? {}) as { readonly reason?: string };
+  const { reason, compensate = true } = (body ?? {}) as { readonly reason?: string; readonly compensate?: boolean };
   const by = principal.id;
-  const outcome = await apply(engine, { org, runId, by, why: reason ?? `${verb} by ${by}` });
+  const why = reason ?? `${verb} by ${by}`;
+  const outcome = await apply(engine, { org, runId, by, why, skipsCompensation: !compensate });
   switch (outcome.kind) {
     case "moved":
     // Idempotent.

@@ -4,6 +4,7 @@ import { LABELS_MAX, TEXT_LENGTH_MAX } from "../../core/jobs/submission.ts";
 import { RUN_STATES } from "../../core/model/run.ts";
 import { WORKFLOW_LIMITS } from "../../core/workflow/definition/limits.ts";
 import { EVENT_IDS_MAX, EVENT_TEXT_MAX } from "../../core/workflow/run/wait.ts";
+import { RUN_COMPENSATION, STEP_COMPENSATION } from "./compensation-schemas.ts";
 import { APPROVAL, PAYLOAD_PROBLEMS } from "./job-schemas.ts";
 import { ERROR_INFO, instant, json, orNull, RECORD_VERSION } from "./schemas.ts";
 
@@ -119,6 +120,18 @@ export const STARTED = Type.Object(STARTED_FIELDS, { title: "RunStarted" });
 export const RUN_STATE_CHANGE = Type.Object({ run_id: Type.String(), state: STATE }, { title: "RunStateChange" });
 export const RUN_DELETED = Type.Object({ run_id: Type.String(), deleted: Type.Boolean() }, { title: "RunDeleted" });
 export const CONTROL_BODY = Type.Object({ reason: Type.Optional(REASON) }, { title: "RunControlRequest" });
+export const CANCEL_BODY = Type.Object(
+  {
+    reason: Type.Optional(REASON),
+    compensate: Type.Optional(
+      Type.Boolean({
+        default: true,
+        description: "`false`: completed steps are not undone; also stops the compensation of a run that is ending.",
+      }),
+    ),
+  },
+  { title: "RunCancelRequest" },
+);
 
 export const EVENT_BODY = Type.Object(
   {
@@ -151,6 +164,17 @@ export const EVENT_ACCEPTED = Type.Object(
 );
 
 export const DRY_BODY = Type.Object(START_FIELDS, { title: "DryRunRequest" });
+const VERDICT = {
+  decision: orNull(
+    Type.Object({
+      decision: Type.String(),
+      rule_id: orNull(Type.String()),
+      reason: Type.String(),
+      snapshot: Type.String(),
+    }),
+  ),
+  unavailable: orNull(Type.String({ description: "Why the policy could not be evaluated." })),
+};
 const DRY_STEP = Type.Object(
   {
     step_id: Type.String(),
@@ -160,15 +184,13 @@ const DRY_STEP = Type.Object(
     input: json("Redacted input of the worker; null if unknown."),
     input_known: Type.Boolean({ description: "False if the input depends on outputs of other steps." }),
     problem: orNull(Type.String({ description: "Why the step would fail, if already known." })),
-    decision: orNull(
-      Type.Object({
-        decision: Type.String(),
-        rule_id: orNull(Type.String()),
-        reason: Type.String(),
-        snapshot: Type.String(),
-      }),
+    ...VERDICT,
+    compensation: orNull(
+      Type.Object(
+        { topic: Type.String(), ...VERDICT },
+        { description: "The job that undoes the step; decided without its input, which depends on the step's output." },
+      ),
     ),
-    unavailable: orNull(Type.String({ description: "Why the policy could not be evaluated." })),
   },
   { title: "DryRunStep" },
 );
@@ -240,6 +262,7 @@ const STEP = Type.Object(
         { description: "The event of a `wait` step." },
       ),
     ),
+    compensation: Type.Optional(STEP_COMPENSATION),
   },
   { title: "RunStep" },
 );
@@ -261,6 +284,8 @@ const RUN_FIELDS = {
   actor_id: orNull(Type.String()),
   priority: orNull(Type.String({ description: "Default priority of the jobs; null for `batch`." })),
   ends_as: orNull(Type.String({ description: "The final state of an ENDING run." })),
+  ends_with: orNull(ERROR_INFO),
+  compensation: orNull(RUN_COMPENSATION),
   parent: orNull(Type.Object({ run_id: Type.String(), job_id: Type.String(), depth: Type.Integer() })),
   schedule: orNull(
     Type.Object(

@@ -3,6 +3,7 @@ import { waitReasonOf } from "../../core/jobs/explain.ts";
 import type { Job } from "../../core/model/job.ts";
 import { redact, redactText } from "../../core/model/redact.ts";
 import type { Fan, Run, RunLock, StepRun, TimelineLine } from "../../core/model/run.ts";
+import { compensationProgress, type StepCompensation } from "../../core/model/runs/compensation.ts";
 import type { WorkflowHead, WorkflowVersion } from "../../core/model/workflow.ts";
 import type { DryStep, RunWait } from "../../engine/observe/index.ts";
 import type { Versioned } from "../../ports/store.ts";
@@ -120,7 +121,7 @@ export function childView(job: Job, result: ReadValue): View {
 }
 
 export function dryStepView(step: DryStep, paths: readonly string[]): View {
-  const { stepId, type, topic, decision, unavailable, input, isInputKnown, problem, dependsOn } = step;
+  const { stepId, type, topic, input, isInputKnown, problem, dependsOn, compensation } = step;
   return {
     step_id: stepId,
     type,
@@ -129,6 +130,13 @@ export function dryStepView(step: DryStep, paths: readonly string[]): View {
     input: redact(input, { paths, at: "input" }),
     input_known: isInputKnown,
     problem: problem === undefined ? null : redactText(problem),
+    ...verdictView(step),
+    compensation: compensation === null ? null : { topic: compensation.topic, ...verdictView(compensation) },
+  };
+}
+
+function verdictView({ decision, unavailable }: Pick<DryStep, "decision" | "unavailable">): View {
+  return {
     decision: decision && {
       decision: decision.effect.toUpperCase(),
       rule_id: decision.ruleId,
@@ -141,6 +149,7 @@ export function dryStepView(step: DryStep, paths: readonly string[]): View {
 
 function runFields({ value: run, version }: Versioned<Run>): View {
   const { parent, rerunOf, schedule, endsAs } = run;
+  const progress = compensationProgress(run);
   return {
     run_id: run.id,
     workflow_id: run.workflowId,
@@ -158,6 +167,8 @@ function runFields({ value: run, version }: Versioned<Run>): View {
     actor_id: run.actorId ?? null,
     priority: run.priority ?? null,
     ends_as: endsAs?.state ?? null,
+    ends_with: redact(endsAs?.error ?? null),
+    compensation: progress && { ...progress, stopped: run.compensation?.isStopped === true },
     parent: parent ? { run_id: parent.runId, job_id: parent.jobId, depth: parent.depth } : null,
     schedule: schedule ? { id: schedule.id, slot: schedule.slotMs === undefined ? null : iso(schedule.slotMs) } : null,
     rerun_of: rerunOf ? { run_id: rerunOf.runId, from_step: rerunOf.fromStep, asks: rerunOf.asks ?? [] } : null,
@@ -165,7 +176,7 @@ function runFields({ value: run, version }: Versioned<Run>): View {
 }
 
 function stepView(step: StepRun, definition: StepDefinition | null, job: Job | null, output: PayloadView): View {
-  const { state, jobId, startedMs, endedMs, error, why, arm, arms, fan, awaits } = step;
+  const { state, jobId, startedMs, endedMs, error, why, arm, arms, fan, awaits, compensation } = step;
   return {
     state,
     type: definition?.type ?? null,
@@ -185,6 +196,18 @@ function stepView(step: StepRun, definition: StepDefinition | null, job: Job | n
     ...(arms === undefined ? {} : { arms }),
     ...(fan === undefined ? {} : { children: fanView(fan) }),
     ...(awaits === undefined ? {} : { awaits: { event: awaits.event, correlation_key: awaits.key ?? null } }),
+    ...(compensation === undefined ? {} : { compensation: stepCompensationView(compensation) }),
+  };
+}
+
+function stepCompensationView({ state, jobId, startedMs, endedMs, error, fan }: StepCompensation): View {
+  return {
+    state,
+    job_id: jobId ?? null,
+    started_at: iso(startedMs),
+    ended_at: endedMs === undefined ? null : iso(endedMs),
+    error: error === undefined ? null : redact(error),
+    ...(fan === undefined ? {} : { children: fan }),
   };
 }
 

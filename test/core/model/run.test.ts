@@ -29,6 +29,7 @@ const WHOLE: Required<Run> = {
   traceparent: "00-x",
   priority: "batch",
   endsAs: { state: "FAILED", error: null },
+  compensation: { order: ["a"], isStopped: true },
   parent: { runId: "p", jobId: "j", depth: 1 },
   isParentTold: false,
   reservation: "k",
@@ -68,6 +69,7 @@ const STEP: Required<StepRun> = {
   awaits: { event: "e", key: "k" },
   dueMs: 4,
   line: 3,
+  compensation: { state: "RUNNING", startedMs: 1 },
 };
 
 test("a copy of a step has all its fields and no others", () => {

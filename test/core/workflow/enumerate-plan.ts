@@ -42,6 +42,7 @@ function stepByHand(workflow: RefWorkflow, step: RefStep): PlanStep {
     onError: onErrorOf(step.onError),
     timeoutMs: step.act === "parallel" ? PARALLEL_MS : null,
     ...{ outputPath: null, inputSchema: null, outputSchema: null, input: null, retry: null },
+    ...{ compensate: null, outputBytesMax: null },
     meta: {
       ...{ priority: null, labels: {}, riskTags: [], requires: [] },
       ...{ capability: null, actorId: null, actorType: null, packId: null },
@@ -88,7 +89,7 @@ function onErrorOf(onError: string): OnError {
   return { kind: "step", stepId: onError };
 }
 
-const NOTHING: Refs = { steps: new Set(), input: false, context: false };
+const NOTHING: Refs = { steps: new Set(), input: false, context: false, own: new Set() };
 
 function saying(value: unknown): Expression {
   return {

@@ -9,21 +9,21 @@ const OPEN = "$" + "{";
 const RUN = { id: "r-1", workflow_id: "w", tenant: "acme" };
 
 function evaluate(text: string, scope: Partial<Scope> = {}, wanted: "any" | "boolean" | "list" = "any"): unknown {
-  const compiled = new Expressions().compile(text, true, wanted);
+  const compiled = new Expressions().compile(text, { item: true }, wanted);
   if (compiled.kind === "bad") return `refused: ${compiled.problem}`;
   const result = compiled.expression.evaluate({ run: RUN, ...scope });
   return result.kind === "ok" ? result.value : `fault: ${result.problem}`;
 }
 
 function refsOf(text: string) {
-  const compiled = new Expressions().compile(text, true);
+  const compiled = new Expressions().compile(text, { item: true });
   if (compiled.kind === "bad") throw new Error(compiled.problem);
   const { steps, input, context } = compiled.expression.refs;
   return { steps: [...steps], input, context };
 }
 
 function render(source: unknown, scope: Partial<Scope> = {}): unknown {
-  const compiled = compileTemplate(new Expressions(), source, true);
+  const compiled = compileTemplate(new Expressions(), source, { item: true });
   if (compiled.kind === "bad") return compiled.problems;
   const result = compiled.template.render({ run: RUN, ...scope });
   return result.kind === "ok" ? result.value : `fault: ${result.problem}`;
@@ -99,12 +99,12 @@ describe("an expression", () => {
   });
 
   test("knows `item` and `index` only within a `for_each`", () => {
-    const compiled = new Expressions().compile("item.sku", false);
+    const compiled = new Expressions().compile("item.sku", { item: false });
     expect(compiled).toEqual({
       kind: "bad",
       problem: "is invalid at column 1: unknown variable: item; `item` and `index` exist only in steps with `for_each`",
     });
-    expect(new Expressions().compile("input.items.map(item, item.sku)", false).kind).toBe("bad");
+    expect(new Expressions().compile("input.items.map(item, item.sku)", { item: false }).kind).toBe("bad");
   });
 
   test("reports its reads without evaluation", () => {

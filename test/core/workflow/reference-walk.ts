@@ -275,6 +275,7 @@ const MOMENT = {
     inlineBytesMax: 1_000_000,
     blobBytesMax: 1_000_000,
     listInputBytesMax: 1_000_000,
+    outputBytesMax: 1_000_000,
     startsMax: 256,
     keptMs: 1_000,
   },

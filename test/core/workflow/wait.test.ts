@@ -7,8 +7,8 @@ import { openRun } from "../../../src/core/workflow/run/open-run.ts";
 import { Values } from "../../../src/core/workflow/run/values.ts";
 import { EVENT_IDS_MAX } from "../../../src/core/workflow/run/wait.ts";
 
-const { inlineBytesMax, listInputBytesMax } = defaultSettings().limits;
-const LIMITS = { inlineBytesMax, listInputBytesMax, blobBytesMax: 1_000_000, startsMax: 32, keptMs: 1 };
+const { inlineBytesMax, listInputBytesMax, outputBytesMax } = defaultSettings().limits;
+const LIMITS = { inlineBytesMax, listInputBytesMax, outputBytesMax, blobBytesMax: 1_000_000, startsMax: 32, keptMs: 1 };
 
 function open(steps: object) {
   const compiled = compileWorkflow({ id: "w", steps });

@@ -45,7 +45,7 @@ function readDocument(document: unknown, problems: Problems): Plan | null {
   const fields = new Fields(document, [], problems);
   fields.only(KEYS);
   const expressions = new Expressions();
-  const values = new StepValues(fields, expressions, false);
+  const values = new StepValues(fields, expressions, { item: false });
   const id = readId(fields);
   fields.text("description", WORKFLOW_LIMITS.descriptionLength);
   const head = {

@@ -35,24 +35,23 @@ export class Expressions {
   readonly #meter = new Meter("the expression", COST_MAX);
   readonly size = new DocumentSize(WORKFLOW_DOCUMENT_LIMITS);
   readonly #known = new Map<string, ExpressionResult>();
-  #ofRun: Language | null = null;
-  #ofItem: Language | null = null;
+  readonly #languages = new Map<string, Language>();
 
-  /** `hasItem`: `item` and `index` are available. Results are cached by text. */
-  compile(text: string, hasItem: boolean, expected: ResultType = "any"): ExpressionResult {
-    const key = `${hasItem} ${expected} ${text}`;
-    const known = this.#known.get(key) ?? this.#compile(text, hasItem, expected);
+  /** Results are cached by text. */
+  compile(text: string, extra: ExtraVariables, expected: ResultType = "any"): ExpressionResult {
+    const key = `${extra.item} ${extra.step === true} ${expected} ${text}`;
+    const known = this.#known.get(key) ?? this.#compile(text, extra, expected);
     this.#known.set(key, known);
     return known;
   }
 
-  #compile(text: string, hasItem: boolean, expected: ResultType): ExpressionResult {
-    const compiled = this.#language(hasItem).compile(text);
-    if (compiled.kind === "bad") return { kind: "bad", problem: withItemHint(compiled.problem, hasItem) };
+  #compile(text: string, extra: ExtraVariables, expected: ResultType): ExpressionResult {
+    const compiled = this.#language(extra).compile(text);
+    if (compiled.kind === "bad") return { kind: "bad", problem: withHint(compiled.problem, extra) };
     const { run, type, ast } = compiled;
     const problem = typeProblem(type, expected);
     if (problem !== null) return { kind: "bad", problem };
-    const found = readsOf(ast);
+    const found = readsOf(ast, extra.step);
     if (found.kind === "bad") return { kind: "bad", problem: found.why };
     return { kind: "ok", expression: this.#expression(run, found.reads, expected) };
   }
@@ -106,18 +105,23 @@ export class Expressions {
     throw new Error(this.#meter.fault);
   }
 
-  #language(hasItem: boolean): Language {
-    if (hasItem) {
-      this.#ofItem ??= new Language(
-        { ...OPTIONS, variables: { ...VARIABLES, item: "dyn", index: "int" } },
-        this.#meter,
-        this.size,
-      );
-      return this.#ofItem;
-    }
-    this.#ofRun ??= new Language(OPTIONS, this.#meter, this.size);
-    return this.#ofRun;
+  #language({ item, step = false }: ExtraVariables): Language {
+    const key = `${item} ${step}`;
+    const known = this.#languages.get(key);
+    if (known !== undefined) return known;
+    const variables = { ...VARIABLES, ...(item && ITEM_VARIABLES), ...(step && STEP_VARIABLES) };
+    const made = new Language({ ...OPTIONS, variables }, this.#meter, this.size);
+    this.#languages.set(key, made);
+    return made;
   }
+}
+
+/** Variables that exist only in some places. */
+export interface ExtraVariables {
+  /** `item` and `index`. */
+  readonly item: boolean;
+  /** `step`. */
+  readonly step?: boolean;
 }
 
 export function tryEvaluate(evaluate: () => unknown): Evaluated {
@@ -129,6 +133,9 @@ export function tryEvaluate(evaluate: () => unknown): Evaluated {
 }
 
 const VARIABLES = { input: "dyn", steps: "map<string, dyn>", context: "dyn", run: "map<string, string>" } as const;
+
+const ITEM_VARIABLES = { item: "dyn", index: "int" } as const;
+const STEP_VARIABLES = { step: "map<string, dyn>" } as const;
 
 const OPTIONS = {
   variables: VARIABLES,
@@ -156,7 +163,7 @@ function addMixedArithmetic(environment: Environment): void {
   }
 }
 
-function viewOf({ input, steps, context, run, item, index }: Scope): Record<string, unknown> {
+function viewOf({ input, steps, context, run, item, index, step }: Scope): Record<string, unknown> {
   return {
     input: input ?? null,
     steps: steps ?? {},
@@ -164,6 +171,7 @@ function viewOf({ input, steps, context, run, item, index }: Scope): Record<stri
     run,
     item: item ?? null,
     index: BigInt(index ?? 0),
+    step: step ?? {},
   };
 }
 
@@ -173,7 +181,9 @@ function typeProblem(type: string, expected: ResultType): string | null {
   return type.startsWith("list") ? null : `has type \`${type}\`, but must be a list`;
 }
 
-function withItemHint(problem: string, hasItem: boolean): string {
-  const isAboutItem = !hasItem && /unknown variable: (item|index)\b/.test(problem);
-  return isAboutItem ? `${problem}; \`item\` and \`index\` exist only in steps with \`for_each\`` : problem;
+function withHint(problem: string, { item, step = false }: ExtraVariables): string {
+  if (!item && /unknown variable: (item|index)\b/.test(problem))
+    return `${problem}; \`item\` and \`index\` exist only in steps with \`for_each\``;
+  if (!step && /unknown variable: step\b/.test(problem)) return `${problem}; \`step\` exists only in a \`compensate\``;
+  return problem;
 }

@@ -153,7 +153,17 @@ export interface StepDraft {
   readonly onError: OnError;
   readonly rest: Pick<
     PlanStep,
-    "condition" | "forEach" | "timeoutMs" | "outputPath" | "inputSchema" | "outputSchema" | "input" | "retry" | "meta"
+    | "condition"
+    | "forEach"
+    | "timeoutMs"
+    | "outputPath"
+    | "inputSchema"
+    | "outputSchema"
+    | "input"
+    | "retry"
+    | "meta"
+    | "compensate"
+    | "outputBytesMax"
   >;
 }
 

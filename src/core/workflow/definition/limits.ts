@@ -13,6 +13,8 @@ export const WORKFLOW_LIMITS = {
   parallelDefault: 64,
   retries: 100,
   pathDepth: 8,
+  /** The size of a blob; see `ports/blobs.ts`. */
+  outputBytes: 2 * 1024 * 1024,
 } as const;
 
 /** Step ids are object keys and parts of job ids. */

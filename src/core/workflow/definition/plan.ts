@@ -48,6 +48,19 @@ export interface PlanStep {
   readonly input: Template | null;
   readonly retry: StepRetry | null;
   readonly meta: StepMeta;
+  /** The job that undoes it if the run does not succeed. */
+  readonly compensate: Compensate | null;
+  /** Of its output, or of the output of each item. */
+  readonly outputBytesMax: number | null;
+}
+
+export interface Compensate {
+  readonly topic: string;
+  /** May read `step`. */
+  readonly input: Template;
+  readonly timeoutMs: number | null;
+  readonly retry: StepRetry | null;
+  readonly meta: StepMeta;
 }
 
 export type Act =
@@ -101,6 +114,8 @@ export interface Refs {
   readonly input: boolean;
   /** May mean any step with an `output_path`. */
   readonly context: boolean;
+  /** In a `compensate`: fields of `step`. */
+  readonly own: ReadonlySet<string>;
 }
 
 export interface Expression {
@@ -140,6 +155,8 @@ export interface Scope {
   /** The item of a `for_each` child. */
   readonly item?: unknown;
   readonly index?: number;
+  /** In a `compensate`: input and output of the step that is undone. */
+  readonly step?: Readonly<Record<string, unknown>>;
 }
 
 export interface StepView {

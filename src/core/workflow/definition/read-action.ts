@@ -74,11 +74,14 @@ export function readSteps(
 }
 
 function readWorker(fields: Fields): Act | null {
+  const topic = readTopic(fields);
+  return topic === null ? null : { type: "worker", topic };
+}
+
+export function readTopic(fields: Fields): string | null {
   const topic = fields.get("topic");
   if (topic === undefined) return missing(fields, "topic", "the topic its job is sent to");
-  if (typeof topic === "string" && isTopic(topic) && hasBareForm(topic)) {
-    return { type: "worker", topic: bareTopic(topic) };
-  }
+  if (typeof topic === "string" && isTopic(topic) && hasBareForm(topic)) return bareTopic(topic);
   const shape = "tokens of letters, digits, `_` and `-` joined by dots";
   fields.problem(
     "topic",

@@ -3,10 +3,10 @@ import type { StepRetry } from "../../model/job-details.ts";
 import { RESERVED_LABELS } from "../../model/lists/labels.ts";
 import type { Expressions } from "./expression.ts";
 import { Fields, got, isObject, type Path, type Problems } from "./fields.ts";
-import type { Link, StepDraft } from "./graph.ts";
+import type { Link, ReadAt, StepDraft } from "./graph.ts";
 import { isInherited, isStepId, WORKFLOW_LIMITS } from "./limits.ts";
-import type { ActType, ForEach, OnError, StepMeta } from "./plan.ts";
-import { ACT_TYPES, KEYS_OF_ACT, readAct, readSteps } from "./read-action.ts";
+import type { ActType, Compensate, ForEach, OnError, StepMeta } from "./plan.ts";
+import { ACT_TYPES, KEYS_OF_ACT, readAct, readSteps, readTopic } from "./read-action.ts";
 import { StepValues } from "./step-values.ts";
 
 /** Null if the step is unreadable. `around`: the `parallel` step that repeats it (see `compile.ts`). */
@@ -27,7 +27,7 @@ export function readStep(
   if (type === undefined) return null;
   fields.only(keysOf(type), (key) => misplacedKey(key, type));
   const hasItem = fields.has("for_each") || around !== null;
-  const values = new StepValues(fields, expressions, hasItem);
+  const values = new StepValues(fields, expressions, { item: hasItem });
   const links: Link[] = [];
   readSteps(fields, "depends_on", { kind: "depends_on" }, links);
   fields.text("name", WORKFLOW_LIMITS.nameLength);
@@ -43,6 +43,8 @@ export function readStep(
     input: values.template("input") ?? defaultInput(fields, type, values, hasItem),
     retry: readRetry(fields),
     meta: readMeta(fields) satisfies StepMeta,
+    compensate: readCompensate(fields, expressions, hasItem, values.reads),
+    outputBytesMax: fields.integer("max_output_bytes", 1, WORKFLOW_LIMITS.outputBytes) ?? null,
   };
   const onError = readOnError(fields, links);
   // An invalid step keeps its place, so that links to it are still checked.
@@ -66,19 +68,22 @@ const JOB = [
   ...["priority", "actor_id", "actor_type", "pack_id"],
 ];
 const INPUT = ["input", "input_schema"];
+/** A step whose output is data, not a decision. */
+const SIZED = ["max_output_bytes"];
 
 const KEYS: Readonly<Record<ActType, readonly string[]>> = {
-  worker: [...INPUT, ...JOB, "retry"],
+  worker: [...INPUT, ...JOB, ...SIZED, "retry", "compensate"],
   approval: [...INPUT, ...JOB],
   condition: [],
   switch: [],
   delay: JOB,
   notify: [],
-  transform: INPUT,
-  parallel: [],
-  subworkflow: [...INPUT, ...JOB, "retry"],
+  transform: [...INPUT, ...SIZED],
+  parallel: SIZED,
+  subworkflow: [...INPUT, ...JOB, ...SIZED, "retry", "compensate"],
   wait: [],
 };
+const COMPENSATE_KEYS = ["topic", "input", "timeout_sec", "retry", ...JOB];
 
 /** A sub-workflow per item can contain them. */
 const NOT_REPEATED: readonly ActType[] = ["wait"];
@@ -188,6 +193,28 @@ function readRetry(fields: Fields): StepRetry | null {
     jitter: isFlag ? (jitter ? "full" : "none") : (choice ?? "full"),
   };
 }
+
+/** The keys of a worker job. Its templates may read `step`, the step that is undone. */
+function readCompensate(
+  around: Fields,
+  expressions: Expressions,
+  hasItem: boolean,
+  reads: ReadAt[],
+): Compensate | null {
+  const source = around.map("compensate", "must be a mapping, such as `{topic: crm.restore}`");
+  if (source === undefined) return null;
+  const fields = new Fields(source, around.at("compensate"), around.problems);
+  fields.only(COMPENSATE_KEYS);
+  const values = new StepValues(fields, expressions, { item: hasItem, step: true });
+  const topic = readTopic(fields);
+  const input = fields.has("input") ? values.template("input") : values.defaultTemplate(DEFAULT_UNDO_INPUT);
+  const timeoutMs = fields.seconds("timeout_sec", WORKFLOW_LIMITS.timeoutSec) ?? null;
+  const rest = { timeoutMs, retry: readRetry(fields), meta: readMeta(fields) };
+  reads.push(...values.reads);
+  return topic === null || input === null ? null : { topic, input, ...rest };
+}
+
+const DEFAULT_UNDO_INPUT = { input: `\${step.input}`, output: `\${step.output}` };
 
 const DAY_SEC = 24 * 60 * 60;
 

@@ -9,6 +9,7 @@ import type { Refs } from "./plan.ts";
 
 export const STEP_FIELDS = ["output", "state", "error"] as const;
 const RUN_FIELDS = ["id", "workflow_id", "tenant"] as const;
+const OWN_FIELDS = ["input", "output"] as const;
 const NAMES: ReadonlySet<string> = new Set(["input", "steps", "context", "run", "item", "index"]);
 
 export interface Reads extends Refs {
@@ -22,8 +23,10 @@ export type FoundReads =
   | { readonly kind: "ok"; readonly reads: Reads }
   | { readonly kind: "bad"; readonly why: string };
 
-export function readsOf(ast: ASTNode): FoundReads {
+/** `hasStep`: `step` is a variable, as in a `compensate`. */
+export function readsOf(ast: ASTNode, hasStep = false): FoundReads {
   const steps = new Set<string>();
+  const own = new Set<string>();
   const contextNames = new Set<string | null>();
   let [input, item] = [false, false];
   let why: string | null = null;
@@ -32,7 +35,8 @@ export function readsOf(ast: ASTNode): FoundReads {
   };
   const visit = (node: ASTNode): void => {
     const hidden = boundName(node);
-    if (hidden !== null && NAMES.has(hidden)) refuse(`redefines \`${hidden}\`; choose another variable name`);
+    if (hidden !== null && (NAMES.has(hidden) || (hasStep && hidden === "step")))
+      refuse(`redefines \`${hidden}\`; choose another variable name`);
     const owner = ownerOf(node);
     if (owner?.of === "run" && !RUN_FIELDS.some((field) => field === owner.name)) {
       refuse(
@@ -42,6 +46,12 @@ export function readsOf(ast: ASTNode): FoundReads {
       contextNames.add(owner.name);
     } else if (owner?.of === "steps") {
       steps.add(owner.name);
+    } else if (hasStep && owner?.of === "step") {
+      own.add(owner.name);
+      if (!OWN_FIELDS.some((field) => field === owner.name))
+        refuse(`reads \`step.${owner.name}\`${suggestion(owner.name, OWN_FIELDS) || OWN_HINT}`);
+    } else if (hasStep && node.op === "id" && node.args === "step") {
+      refuse(`reads \`step\`${OWN_HINT}`);
     } else if (node.op === "id" && node.args === "steps") {
       refuse('must name the step that it reads, as in `steps.fetch.output` or `steps["my-step"].output`');
     } else if (node.op === "id" && node.args === "context") {
@@ -59,8 +69,10 @@ export function readsOf(ast: ASTNode): FoundReads {
   };
   visit(ast);
   if (why !== null) return { kind: "bad", why };
-  return { kind: "ok", reads: { steps, input, context: contextNames.size > 0, contextNames, item } };
+  return { kind: "ok", reads: { steps, input, context: contextNames.size > 0, contextNames, item, own } };
 }
+
+const OWN_HINT = "; the step that is undone has `step.input` and `step.output`";
 
 export function mergeReads(all: readonly Reads[]): Reads {
   return {
@@ -69,6 +81,7 @@ export function mergeReads(all: readonly Reads[]): Reads {
     context: all.some(({ context }) => context),
     contextNames: new Set(all.flatMap(({ contextNames }) => [...contextNames])),
     item: all.some(({ item }) => item),
+    own: new Set(all.flatMap(({ own }) => [...own])),
   };
 }
 

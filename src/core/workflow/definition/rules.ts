@@ -86,7 +86,7 @@ function checkReads(
   for (const step of reads.steps) {
     if (before.has(step)) continue;
     if (!known.includes(step)) problems.add(path, `reads \`steps.${step}\`: ${unknownStep(step, known)}`);
-    else if (step === id) problems.add(path, `reads \`steps.${step}\`, which is this step`);
+    else if (step === id) problems.add(path, `reads \`steps.${step}\`, which is this step${ownHint(path)}`);
     else problems.add(path, `reads \`steps.${step}\`, which does not precede this step; add it to \`depends_on\``);
   }
   if (reads.contextNames.size === 0) return;
@@ -97,6 +97,9 @@ function checkReads(
     problems.add(path, `reads \`context.${name}\`, which is not the \`output_path\` of an earlier step${hint}`);
   }
 }
+
+const ownHint = (path: ReadAt["path"]): string =>
+  path.includes("compensate") ? "; write `step.output`, or `step.input`" : "";
 
 function unknownStep(step: string, known: readonly string[]): string {
   // CEL reads `steps.my-step` as `steps.my` minus `step`.

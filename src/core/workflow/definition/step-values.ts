@@ -1,6 +1,6 @@
 /** Compiles the expressions, templates and schemas of one step and records what they read. */
 
-import type { Expressions, ResultType } from "./expression.ts";
+import type { Expressions, ExtraVariables, ResultType } from "./expression.ts";
 import { type Fields, got } from "./fields.ts";
 import type { ReadAt } from "./graph.ts";
 import type { Expression, Schema } from "./plan.ts";
@@ -11,25 +11,25 @@ export class StepValues {
   readonly reads: ReadAt[] = [];
   readonly #expressions: Expressions;
   readonly #fields: Fields;
-  readonly #hasItem: boolean;
+  readonly #extra: ExtraVariables;
 
-  constructor(fields: Fields, expressions: Expressions, hasItem: boolean) {
+  constructor(fields: Fields, expressions: Expressions, extra: ExtraVariables) {
     this.#fields = fields;
     this.#expressions = expressions;
-    this.#hasItem = hasItem;
+    this.#extra = extra;
   }
 
   /** With or without `${…}`. Null if the key is absent or invalid (reported). */
   expression(key: string, expected: ResultType): Expression | null {
-    return this.#expression(key, expected, false);
+    return this.#expression(key, expected, NO_EXTRA);
   }
 
   /** Evaluated per item if the step has a `for_each`. */
   itemExpression(key: string, expected: ResultType): Expression | null {
-    return this.#expression(key, expected, this.#hasItem);
+    return this.#expression(key, expected, this.#extra);
   }
 
-  #expression(key: string, expected: ResultType, hasItem: boolean): Expression | null {
+  #expression(key: string, expected: ResultType, extra: ExtraVariables): Expression | null {
     const value = this.#fields.get(key);
     if (value === undefined) return null;
     // YAML parses `condition: true` as a boolean.
@@ -39,7 +39,7 @@ export class StepValues {
       this.#fields.problem(key, `must be an expression, such as \`${example}\`${got(value)}`);
       return null;
     }
-    const compiled = this.#expressions.compile(wholeExpression(text) ?? text, hasItem, expected);
+    const compiled = this.#expressions.compile(wholeExpression(text) ?? text, extra, expected);
     if (compiled.kind === "bad") {
       this.#fields.problem(key, compiled.problem);
       return null;
@@ -54,8 +54,8 @@ export class StepValues {
   }
 
   /** The default for an absent key. */
-  defaultTemplate(text: string): CompiledTemplate | null {
-    return this.#compiled("input", text);
+  defaultTemplate(value: unknown): CompiledTemplate | null {
+    return this.#compiled("input", value);
   }
 
   textTemplate(key: string): CompiledTemplate | null {
@@ -79,7 +79,7 @@ export class StepValues {
   }
 
   #compiled(key: string, value: unknown): CompiledTemplate | null {
-    const compiled = compileTemplate(this.#expressions, value, this.#hasItem);
+    const compiled = compileTemplate(this.#expressions, value, this.#extra);
     if (compiled.kind === "bad") {
       for (const { at, text } of compiled.problems) {
         this.#fields.problems.add([...this.#fields.at(key), ...at], text);
@@ -90,3 +90,5 @@ export class StepValues {
     return compiled.template;
   }
 }
+
+const NO_EXTRA: ExtraVariables = { item: false };

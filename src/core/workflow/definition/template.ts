@@ -6,7 +6,7 @@
  * 2. `$${` is an escaped `${`.
  * 3. Keys are not evaluated.
  */
-import type { CompiledExpression, Expressions } from "./expression.ts";
+import type { CompiledExpression, Expressions, ExtraVariables } from "./expression.ts";
 import { tryEvaluate } from "./expression.ts";
 import { OutputBudget } from "./json-value.ts";
 import type { Scope, Template } from "./plan.ts";
@@ -27,8 +27,8 @@ export type TemplateResult =
   | { readonly kind: "ok"; readonly template: CompiledTemplate }
   | { readonly kind: "bad"; readonly problems: readonly TemplateProblem[] };
 
-export function compileTemplate(expressions: Expressions, source: unknown, hasItem: boolean): TemplateResult {
-  const reader = new Reader(expressions, hasItem);
+export function compileTemplate(expressions: Expressions, source: unknown, extra: ExtraVariables): TemplateResult {
+  const reader = new Reader(expressions, extra);
   const part = reader.read(source, []);
   if (reader.problems.length > 0) return { kind: "bad", problems: reader.problems };
   const refs = mergeReads(reader.expressions.map((expression) => expression.refs));
@@ -62,12 +62,12 @@ class Reader {
   readonly problems: TemplateProblem[] = [];
   readonly expressions: CompiledExpression[] = [];
   readonly #compiler: Expressions;
-  readonly #hasItem: boolean;
+  readonly #extra: ExtraVariables;
   #nodes = 0;
 
-  constructor(compiler: Expressions, hasItem: boolean) {
+  constructor(compiler: Expressions, extra: ExtraVariables) {
     this.#compiler = compiler;
-    this.#hasItem = hasItem;
+    this.#extra = extra;
   }
 
   read(source: unknown, at: readonly (string | number)[]): Part {
@@ -101,7 +101,7 @@ class Reader {
         parts.push(piece.text);
         continue;
       }
-      const compiled = this.#compiler.compile(piece.text, this.#hasItem);
+      const compiled = this.#compiler.compile(piece.text, this.#extra);
       if (compiled.kind === "bad") return this.#refuse(at, `\`\${${shown(piece.text)}}\` ${compiled.problem}`);
       this.expressions.push(compiled.expression);
       parts.push(compiled.expression);

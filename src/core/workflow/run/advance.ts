@@ -1,13 +1,14 @@
-import type { Job, Payload } from "../../model/job.ts";
-import { isRunFinal, isStepSettled, type Run, type TimelineLine } from "../../model/run.ts";
-import type { WireError } from "../../retry/intent.ts";
+import type { Job } from "../../model/job.ts";
+import { isRunFinal, isStepSettled, type Run, type StepRun, type TimelineLine } from "../../model/run.ts";
 import type { Plan, PlanStep } from "../definition/plan.ts";
+import { endCompensation, stopCompensation } from "./compensate.ts";
+import { concludeRun } from "./conclude.ts";
 import { endChild, expireFan, spawn, startFan, stopChildren } from "./for-each.ts";
 import { expireParallel, settleParallel } from "./parallel.ts";
 import { readinessOf } from "./ready.ts";
 import { type Blob, Draft, fault, type Limits, type Notification, type Start, type Stop } from "./run-draft.ts";
-import { concludeRun, endRun, settleStep, stepStateOf } from "./settle.ts";
-import { failStep, outputFault, startStep } from "./start-step.ts";
+import { endRun, settleStep, stepStateOf } from "./settle.ts";
+import { failStep, outputProblem, startStep } from "./start-step.ts";
 import type { Values } from "./values.ts";
 import { type EventAnswer, expireWait, type ReceivedEvent, receiveEvent, startWait } from "./wait.ts";
 
@@ -27,7 +28,8 @@ export type RunEvent =
   | { readonly kind: "received"; readonly event: ReceivedEvent }
   /** A timer fired, or the previous commit left work. */
   | { readonly kind: "time" }
-  | { readonly kind: "cancel"; readonly by: string; readonly why: string }
+  /** `skipsCompensation`: completed steps are not undone; also ends the compensation of an ending run. */
+  | { readonly kind: "cancel"; readonly by: string; readonly why: string; readonly skipsCompensation?: true }
   | { readonly kind: "pause"; readonly by: string; readonly why: string }
   | { readonly kind: "resume"; readonly by: string; readonly why: string };
 
@@ -65,7 +67,7 @@ export function advance(
     // Earlier events are applied first: a run whose last step has settled is not cancelled by a later event of the same
     // batch.
     if (at > 0 && isEnding(draft, event)) {
-      settleRun(draft);
+      settleRun(draft, false);
       if (childrenToStop(draft).length > 0) {
         left = events.slice(at);
         break;
@@ -73,10 +75,12 @@ export function advance(
     }
     if (!isRunFinal(draft.run.state)) applyEvent(draft, event);
   }
-  settleRun(draft);
+  settleRun(draft, true);
   const { notifications, blobs, answers } = draft;
   // Steps that started and were cancelled in the same decision get no job.
-  const starts = draft.starts.filter(({ stepId }) => draft.stateOf(stepId) === "RUNNING");
+  const starts = draft.starts.filter(
+    ({ stepId, isCompensation }) => isCompensation || draft.stateOf(stepId) === "RUNNING",
+  );
   const stops = [
     ...draft.stops.filter((stop) => !draft.starts.some(({ stepId }) => stepId === stop.stepId)),
     ...childrenToStop(draft),
@@ -89,10 +93,11 @@ function isEnding({ nowMs, run }: Draft, { kind }: RunEvent): boolean {
   return kind === "cancel" || (kind === "time" && nowMs >= run.dueMs);
 }
 
-function settleRun(draft: Draft): void {
+/** An ending run undoes its steps after the last event, which may complete one more. */
+function settleRun(draft: Draft, isLast: boolean): void {
   if (isRunFinal(draft.run.state)) return;
   settleAll(draft);
-  concludeRun(draft);
+  if (isLast || draft.run.state !== "ENDING") concludeRun(draft);
 }
 
 /** Children to cancel: as many as fit into one commit, the rest with the next. */
@@ -130,6 +135,7 @@ function applyEvent(draft: Draft, event: RunEvent): void {
       return;
     case "cancel":
       endRun(draft, "CANCELLED", fault("Cancelled", event.why), undefined, event.by);
+      if (event.skipsCompensation) stopCompensation(draft, event.by, event.why);
       return;
     case "pause":
       if (draft.run.state !== "RUNNING") return;
@@ -158,7 +164,11 @@ function expireAll(draft: Draft): void {
 function applyJobEnd(draft: Draft, job: Job): void {
   const step = draft.plan.steps.get(job.step?.stepId ?? "");
   const before = step && draft.step(step.id);
-  if (!step || !before || before.state !== "RUNNING") return;
+  if (step && job.step?.isCompensation) {
+    endCompensation(draft, step, job);
+    return;
+  }
+  if (!step || !before || (before.state !== "RUNNING" && !isDoneAnyway(step, before, job))) return;
   const problem = job.state === "SUCCEEDED" ? outputProblem(draft, step, job.output) : null;
   if (job.step?.index !== undefined) {
     if (step.forEach) endChild(draft, step, step.forEach, job, problem);
@@ -179,14 +189,12 @@ function applyJobEnd(draft: Draft, job: Job): void {
   settleStep(draft, step, state, { error, who: actorOf(job) });
 }
 
+/** Its worker completed the step in the batch that cancelled it: it must be undone with the others. */
+const isDoneAnyway = ({ compensate, forEach }: PlanStep, { state, jobId }: StepRun, job: Job): boolean =>
+  compensate !== null && forEach === null && state === "CANCELLED" && job.state === "SUCCEEDED" && jobId === job.id;
+
 function actorOf({ approval, workerId }: Job): string | undefined {
   return approval?.decidedBy ?? workerId ?? undefined;
-}
-
-function outputProblem(draft: Draft, step: PlanStep, output: Payload | null): WireError | null {
-  if (!step.outputSchema) return null;
-  const read = output === null ? NOTHING : draft.valueOf(output, step.id);
-  return read.kind === "bad" ? read.error : outputFault(step, read.value);
 }
 
 /** Iterates to a fixed point: a settled step can settle others before and after it in the order. */
@@ -245,5 +253,3 @@ function causeIn(draft: Draft, step: PlanStep): number | undefined {
   const lines = before.map((id) => draft.step(id)?.line ?? 0);
   return lines.length === 0 ? 0 : Math.max(...lines);
 }
-
-const NOTHING = { kind: "ok", value: null } as const;

@@ -5,7 +5,7 @@ import type { WireError } from "../../retry/intent.ts";
 import type { ForEach, OutputSize, PlanStep } from "../definition/plan.ts";
 import { bytesOf, type Draft, fault, tooLarge } from "./run-draft.ts";
 import { cancelStep, settleStep } from "./settle.ts";
-import { failStep, type Item, inlineResult, inputOf, isInline, outputFault, startOf } from "./start-step.ts";
+import { failStep, type Item, inlineResult, inputOf, isInline, madeFault, startOf } from "./start-step.ts";
 
 /**
  * `for_each`.
@@ -243,7 +243,7 @@ function runItem(draft: Draft, step: PlanStep, child: Item): Done {
   if (input.kind === "bad") return failed(input.name, input.problem);
   const done = inlineResult(draft, step, input.value, child);
   if (done.kind === "bad") return failed("ExpressionFailed", done.problem);
-  const problem = outputFault(step, done.value);
+  const problem = madeFault(draft, step, done.value);
   return problem ? failed(problem.name ?? "OutputInvalid", problem.message) : done;
 }
 

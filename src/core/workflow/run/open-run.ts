@@ -106,7 +106,7 @@ export function stepsAfter(plan: Plan, fromStep: string): ReadonlySet<string> {
 }
 
 export interface RerunScope {
-  /** Repeated steps. */
+  /** Repeated steps: those that the caller chose, and those that the earlier run has undone, with all that follow. */
   readonly again: ReadonlySet<string>;
   /** Steps before them that ask a person again; the results between both are kept. */
   readonly asks: readonly string[];
@@ -118,7 +118,7 @@ export interface RerunScope {
  * steps that ask a person, empty if the earlier approvals are kept.
  */
 export function rerunScope(plan: Plan, before: Run, fromStep: string, asking: ReadonlySet<string>): RerunScope {
-  const again = new Set(stepsAfter(plan, fromStep));
+  const again = new Set([fromStep, ...undoneSteps(before)].flatMap((id) => [...stepsAfter(plan, id)]));
   const precedes = (id: string, branchOf: string | null) =>
     [...again].some((later) => {
       const ancestors = plan.steps.get(later)?.ancestors;
@@ -136,6 +136,21 @@ export function rerunScope(plan: Plan, before: Run, fromStep: string, asking: Re
     }
   }
   return { again, asks: [...asks].filter((id) => !again.has(id)) };
+}
+
+const undoneSteps = ({ steps }: Run): readonly string[] =>
+  Object.keys(steps).filter((id) => steps[id]?.compensation?.state === "SUCCEEDED");
+
+/**
+ * Why the run cannot be rerun from the step: the compensation of an earlier one failed, so that its result can neither be
+ * kept nor made again.
+ */
+export function halfUndone(plan: Plan, { steps }: Run, fromStep: string): string | null {
+  const again = stepsAfter(plan, fromStep);
+  const failed = plan.order.filter((id) => !again.has(id) && steps[id]?.compensation?.state === "FAILED");
+  if (failed.length === 0) return null;
+  const names = failed.map((id) => `\`${id}\``).join(", ");
+  return `the compensation of ${names} failed: redrive its dead letter, or rerun from \`${failed[0]}\``;
 }
 
 /**
@@ -165,7 +180,7 @@ export function keepSteps(
   for (const id of plan.order) {
     const step = before.steps[id];
     if (!step || again.has(id) || asks.includes(id) || !isKept(plan, id, before.steps)) continue;
-    const { fan: _, jobId: __, dueMs: ___, awaits: ____, output: earlier, ...kept } = step;
+    const { fan: _, jobId: __, dueMs: ___, awaits: ____, compensation: _____, output: earlier, ...kept } = step;
     const output = earlier && outputOf(id, earlier);
     const seq = run.lineCount + lines.length - run.lines.length;
     steps[id] = { ...kept, ...(output === undefined ? {} : { output }), line: seq };

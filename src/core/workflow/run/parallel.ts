@@ -2,7 +2,7 @@ import { isStepFailure, isStepSettled } from "../../model/run.ts";
 import type { Act, PlanStep } from "../definition/plan.ts";
 import { type Draft, fault, tooLarge } from "./run-draft.ts";
 import { cancelStep, settleStep } from "./settle.ts";
-import { outputFault } from "./start-step.ts";
+import { madeFault } from "./start-step.ts";
 
 type Parallel = Extract<Act, { type: "parallel" }>;
 
@@ -20,7 +20,7 @@ export function settleParallel(draft: Draft, step: PlanStep, act: Parallel): voi
   if (succeeded.length >= act.need) {
     const what = "the combined output of the branches";
     const outputs = draft.outputsOf(succeeded, what);
-    const problem = outputs.kind === "bad" ? outputs.error : outputFault(step, outputs.value);
+    const problem = outputs.kind === "bad" ? outputs.error : madeFault(draft, step, outputs.value);
     const output = problem || outputs.kind === "bad" ? null : draft.store(outputs.value);
     if (problem) settleStep(draft, step, "FAILED", { error: problem });
     else if (output) settleStep(draft, step, "SUCCEEDED", { output });

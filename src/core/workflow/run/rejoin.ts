@@ -1,6 +1,8 @@
+import type { StepRef } from "../../model/job-details.ts";
 import { isRunFinal, isStepFailure, REJOINABLE, type Run, type StepRun } from "../../model/run.ts";
 import type { Plan, PlanStep } from "../definition/plan.ts";
 import { stepsAfter } from "./open-run.ts";
+import { rejoinCompensation } from "./rejoin-compensation.ts";
 
 /**
  * Rejoin: redriving a step's job returns the step to its run, so that the result counts (L42).
@@ -9,27 +11,32 @@ import { stepsAfter } from "./open-run.ts";
  * 2. A run that ended because of the failure is RUNNING again, after admission by the caller. The same holds for its
  *    `parallel` step.
  * 3. A run that continued without the step (`on_error`) and started later steps cannot rejoin it: work would be done
- *    twice.
+ *    twice. Neither can a run whose completed steps were undone: the step would build on them.
  */
 export type Rejoined =
   | { readonly kind: "rejoined"; readonly run: Run; readonly isReopened: boolean }
   | { readonly kind: "refused"; readonly why: string };
 
+export interface RejoinContext {
+  readonly nowMs: number;
+  /** The default deadline of a run, from now. */
+  readonly deadlineMs: number;
+}
+
 export function rejoin(
   plan: Plan,
   run: Run,
-  ref: { readonly stepId: string; readonly index?: number },
+  ref: Pick<StepRef, "stepId" | "index" | "isCompensation">,
   who: string,
-  context: { readonly nowMs: number; readonly deadlineMs: number },
+  context: RejoinContext,
 ): Rejoined {
+  if (ref.isCompensation) return rejoinCompensation(plan, run, ref, who, context);
   const step = plan.steps.get(ref.stepId);
   const before = run.steps[ref.stepId];
   if (!step || !before) return refused(`run \`${run.id}\` has no step \`${ref.stepId}\``);
   const isOver = isRunFinal(run.state);
-  if (isOver && !REJOINABLE.includes(run.state)) return refused(`run \`${run.id}\` is ${run.state}`);
-  // Such a run would end in the same commit.
-  const isEnding = run.state === "ENDING" || (!isOver && context.nowMs >= run.deadlineMs);
-  if (isEnding) return refused(`run \`${run.id}\` is ending; retry when it has ended`);
+  const problem = closedProblem(run, context.nowMs);
+  if (problem !== null) return refused(`run \`${run.id}\` ${problem}`);
   const restored = restore(step, before, ref.index, context.nowMs);
   if (typeof restored === "string") return refused(restored);
   const siblings = siblingsOf(plan, run, step, context.nowMs);
@@ -55,7 +62,7 @@ export function rejoin(
     }
   }
   const line = { seq: run.lineCount, atMs: context.nowMs, event: "run_rejoined", stepId: ref.stepId, who } as const;
-  const { endsAs: _, isParentTold: __, ...rest } = run;
+  const { endsAs: _, isParentTold: __, compensation: ___, ...rest } = run;
   const deadlineMs = isOver ? context.nowMs + (plan.timeoutMs ?? context.deadlineMs) : run.deadlineMs;
   return {
     kind: "rejoined",
@@ -121,6 +128,17 @@ function siblingsOf(plan: Plan, run: Run, step: PlanStep, nowMs: number): Readon
   const possible = states.filter((state) => state === undefined || state === "RUNNING" || state === "SUCCEEDED").length;
   if (possible >= parallel.act.need) return siblings;
   return `step \`${parallel.id}\` needs ${parallel.act.need} of its branches, but others failed as well; rerun from it`;
+}
+
+/** Why no step of the run can be redriven. */
+function closedProblem({ state, deadlineMs, steps }: Run, nowMs: number): string | null {
+  const isOver = isRunFinal(state);
+  if (isOver && !REJOINABLE.includes(state)) return `is ${state}`;
+  // Such a run would end in the same commit.
+  if (state === "ENDING" || (!isOver && nowMs >= deadlineMs)) return "is ending; retry when it has ended";
+  const undone = Object.keys(steps).filter((id) => steps[id]?.compensation !== undefined);
+  if (undone.length === 0) return null;
+  return `has undone ${undone.map((id) => `\`${id}\``).join(", ")}; start it again with \`cordum run rerun\``;
 }
 
 /** Without `on_error`, the step's failure ends the run. */

@@ -16,7 +16,7 @@ import {
 import type { Writable } from "../../model/table.ts";
 import type { WireError } from "../../retry/intent.ts";
 import type { Plan, PlanStep, Refs, Scope, StepMeta, StepView } from "../definition/plan.ts";
-import { setLazily, TooMuch, Unreadable, type Values } from "./values.ts";
+import { type ChildResult, setLazily, TooMuch, Unreadable, type Values } from "./values.ts";
 import type { EventAnswer } from "./wait.ts";
 
 /** Working copy of a run during one call of `advance`, with the effects collected so far. */
@@ -75,6 +75,10 @@ export class Draft {
     if (this.#run.parent) this.#run.isParentTold = false;
   }
 
+  get steps(): Readonly<Record<string, StepRun>> {
+    return this.#steps;
+  }
+
   step(id: string): StepRun | undefined {
     return this.#steps[id];
   }
@@ -111,6 +115,11 @@ export class Draft {
 
   valueOf(payload: NonNullable<StepRun["output"]>, stepId: string): Readable<unknown> {
     return this.#read("the value", () => this.#values.of(payload, stepId));
+  }
+
+  /** The output of a child of a list; null if it did not succeed. */
+  childOf(stepId: string, index: number): ChildResult | null {
+    return this.#values.childOf(stepId, index);
   }
 
   /** Outputs by step id. */
@@ -247,6 +256,8 @@ export type LineFacts = {
 export interface Limits {
   readonly inlineBytesMax: number;
   readonly blobBytesMax: number;
+  /** The output of a step without `max_output_bytes`. */
+  readonly outputBytesMax: number;
   /** Inputs of all children of one step. */
   readonly listInputBytesMax: number;
   /** Children of `for_each` steps that this commit may still create. */
@@ -301,12 +312,14 @@ export interface Start {
   readonly stepId: string;
   readonly index: number | null;
   readonly kind: StepRef["kind"];
+  readonly isCompensation?: true;
   /** The worker topic, or a reserved one for steps that are not sent. */
   readonly topic: string;
   readonly input: unknown;
   readonly meta: StepMeta;
   readonly retry: StepRetry | null;
   readonly timeoutMs: number | null;
+  readonly outputBytesMax?: number;
   /** `delay`. */
   readonly untilMs?: number;
   /** `approval`. */

@@ -12,8 +12,8 @@ import {
 } from "../../model/run.ts";
 import type { Writable } from "../../model/table.ts";
 import type { WireError } from "../../retry/intent.ts";
-import type { Plan, PlanStep } from "../definition/plan.ts";
-import { type Draft, fault, type Readable, tooLarge } from "./run-draft.ts";
+import type { PlanStep } from "../definition/plan.ts";
+import { type Draft, fault } from "./run-draft.ts";
 
 /** Ends a step of any kind and applies the consequences for the run. */
 export function settleStep(
@@ -94,61 +94,6 @@ export function endRun(draft: Draft, state: RunEnd, error: WireError | null, cau
     const step = draft.plan.steps.get(id);
     if (step) cancelStep(draft, step, `the run ends as ${state}`, from);
   }
-}
-
-/** Moves the run to its final state if all steps have settled. */
-export function concludeRun(draft: Draft): void {
-  const { run, plan } = draft;
-  // A paused run ends after it is resumed, so that it can be inspected.
-  if (isRunFinal(run.state) || run.state === "PAUSED" || !plan.order.every((id) => isStepSettled(draft.stateOf(id))))
-    return;
-  if (run.state === "ENDING") {
-    conclude(draft, run.endsAs?.state ?? "FAILED", run.endsAs?.error ?? null);
-    return;
-  }
-  if (!draft.canRead()) return;
-  const output = outputOf(draft);
-  if (output.kind === "bad") {
-    conclude(draft, "FAILED", output.error);
-    return;
-  }
-  const kept = draft.store(output.value);
-  draft.set({ output: kept });
-  if (kept) conclude(draft, "SUCCEEDED", null);
-  else conclude(draft, "FAILED", tooLarge("the run's output"));
-}
-
-function conclude(draft: Draft, state: RunEnd, error: WireError | null): void {
-  const cause = draft.run.endsAs?.line ?? lastLine(draft);
-  draft.addLine(runEventOf[state], { why: error?.message, cause });
-  draft.end(state, error);
-}
-
-/** The line of the step settled last, or of the start of the run. */
-function lastLine(draft: Draft): number {
-  return Math.max(0, ...draft.plan.order.map((id) => draft.step(id)?.line ?? 0));
-}
-
-/** The definition's `output`, else the outputs of the last steps. Outputs of `for_each` children are not included. */
-function outputOf(draft: Draft): Readable<unknown> {
-  const { plan } = draft;
-  if (plan.output) {
-    const rendered = plan.output.render(draft.scope(null, plan.output.refs));
-    if (rendered.kind === "ok") return rendered;
-    return { kind: "bad", error: fault("ExpressionFailed", `the run's \`output\`: ${rendered.problem}`) };
-  }
-  const last = plan.order.filter((id) => {
-    const step = plan.steps.get(id);
-    const { state, output } = draft.step(id) ?? {};
-    return step && isLast(plan, step) && state === "SUCCEEDED" && output && output.kind !== "children";
-  });
-  return draft.outputsOf(last, "the run's output");
-}
-
-/** No step follows it. Branches belong to their step, and a handler replaces its step. */
-function isLast(plan: Plan, { id, branchOf, dependents }: PlanStep): boolean {
-  const goesOn = (other: PlanStep | undefined) => other && other.branchOf !== id && !other.handles.includes(id);
-  return branchOf === null && !dependents.some((other) => goesOn(plan.steps.get(other)));
 }
 
 export type SettledState = Exclude<StepState, "PENDING" | "RUNNING">;

@@ -1,9 +1,11 @@
+import type { Payload } from "../../model/job.ts";
+import { fitsWithin } from "../../model/json.ts";
 import { stepJobId } from "../../model/run.ts";
 import type { WireError } from "../../retry/intent.ts";
 import { parseTime } from "../definition/fields.ts";
 import { WORKFLOW_LIMITS } from "../definition/limits.ts";
 import type { Act, Evaluated, PlanStep, Template } from "../definition/plan.ts";
-import { type Draft, fault, type Start, tooLarge } from "./run-draft.ts";
+import { bytesOf, type Draft, fault, type Start, tooLarge } from "./run-draft.ts";
 import { settleStep } from "./settle.ts";
 
 /**
@@ -46,7 +48,7 @@ function completeInline(draft: Draft, step: PlanStep, input: unknown, cause: num
     return;
   }
   const { arm, value } = done;
-  const problem = outputFault(step, value);
+  const problem = madeFault(draft, step, value);
   if (problem) {
     settleStep(draft, step, "FAILED", { error: problem });
     return;
@@ -61,12 +63,31 @@ export function failStep(draft: Draft, step: PlanStep, name: string, problem: st
   settleStep(draft, step, "FAILED", { error: fault(name, problem), cause });
 }
 
-/** Validates an output against the step's schema. */
+/** Why an output fails its step, or its item of a list. The output of a job was measured when it was accepted. */
 export function outputFault({ outputSchema }: PlanStep, output: unknown): WireError | null {
   const problems = outputSchema?.problemsOf(output) ?? [];
   if (problems.length === 0) return null;
   return fault("OutputInvalid", `output does not match its schema: ${problems.join("; ")}`);
 }
+
+/** The same for the output of a job. */
+export function outputProblem(draft: Draft, step: PlanStep, output: Payload | null): WireError | null {
+  if (!step.outputSchema) return null;
+  const read = output === null ? NOTHING : draft.valueOf(output, step.id);
+  return read.kind === "bad" ? read.error : outputFault(step, read.value);
+}
+
+/** The same for an output that no job made. */
+export function madeFault({ limits }: Draft, step: PlanStep, output: unknown): WireError | null {
+  const max = step.outputBytesMax ?? limits.outputBytesMax;
+  // Larger values are refused when they are stored.
+  if (max >= limits.blobBytesMax || fitsWithin(output, max)) return outputFault(step, output);
+  const origin = step.outputBytesMax === null ? "`limits.step_output_bytes_max`" : "`max_output_bytes`";
+  const bytes = bytesOf(JSON.stringify(output ?? null));
+  return fault("TooLarge", `output has ${bytes} bytes; ${origin} of step \`${step.id}\` is ${max}`);
+}
+
+const NOTHING = { kind: "ok", value: null } as const;
 
 export interface Item {
   readonly item: unknown;
@@ -160,9 +181,11 @@ export function startOf(draft: Draft, step: PlanStep, input: unknown, child: Chi
   const stepId = step.id;
   // Hot path: a literal instead of spreads.
   if (act.type === "worker") {
-    return { stepId, index, kind: "worker", topic: act.topic, input, meta, retry, timeoutMs };
+    const start: Start = { stepId, index, kind: "worker", topic: act.topic, input, meta, retry, timeoutMs };
+    return step.outputBytesMax === null ? start : { ...start, outputBytesMax: step.outputBytesMax };
   }
-  const common = { stepId, index, input, meta, retry, timeoutMs } as const;
+  const sized = step.outputBytesMax === null ? {} : { outputBytesMax: step.outputBytesMax };
+  const common = { stepId, index, input, meta, retry, timeoutMs, ...sized } as const;
   switch (act.type) {
     case "approval": {
       const reason = renderText(draft, step, act.reason, child, `step \`${step.id}\` requires approval`);

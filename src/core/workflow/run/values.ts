@@ -11,6 +11,7 @@ import type { StepOutput } from "../../model/run.ts";
 export class Values {
   readonly #pointed = new Map<string, Loaded>();
   readonly #children = new Map<string, Loaded>();
+  readonly #childJobs = new Map<string, ChildResult | null>();
   readonly #recall: BlobLookup;
   #all = new ReadUsage();
   #own = new ReadUsage();
@@ -63,6 +64,17 @@ export class Values {
     this.#children.set(stepId, outputs);
   }
 
+  /** The output of a child of a list; null if it did not succeed. */
+  childOf(stepId: string, index: number): ChildResult | null {
+    const known = this.#childJobs.get(`${stepId}.${index}`);
+    if (known === undefined) throw new Missing({ kind: "child", stepId, index });
+    return known;
+  }
+
+  addChild(stepId: string, index: number, child: ChildResult | null): void {
+    this.#childJobs.set(`${stepId}.${index}`, child);
+  }
+
   #get(loaded: Loaded | null, key: string, what: MissingValue): unknown {
     if (this.#own.bytes >= READ_BYTES_MAX && !this.#own.has(key)) throw new TooMuch("the data read here");
     if (!loaded) throw new Missing(what);
@@ -75,6 +87,10 @@ export class Values {
 
 /** Lookup in a cache of blobs. Blobs are immutable, so a hit only saves a repetition of the decision. */
 export type BlobLookup = (ptr: string) => Loaded | null;
+
+export interface ChildResult {
+  readonly output: Payload | null;
+}
 
 export interface Loaded<T = unknown> {
   readonly value: T;
@@ -133,14 +149,16 @@ export class TooMuch extends Unreadable {
 
 export type MissingValue =
   | { readonly kind: "pointer"; readonly payload: Extract<Payload, { kind: "pointer" }> }
-  | { readonly kind: "children"; readonly stepId: string; readonly count: number };
+  | { readonly kind: "children"; readonly stepId: string; readonly count: number }
+  /** The child at `index`; the children before it are asked for next. */
+  | { readonly kind: "child"; readonly stepId: string; readonly index: number };
 
 export class Missing extends Error {
   override readonly name = "Missing";
   readonly what: MissingValue;
 
   constructor(what: MissingValue) {
-    super(what.kind === "pointer" ? `\`${what.payload.ptr}\` is not loaded` : `the children of \`${what.stepId}\``);
+    super(what.kind === "pointer" ? `\`${what.payload.ptr}\` is not loaded` : `${what.kind} of \`${what.stepId}\``);
     this.what = what;
   }
 }
