@@ -12,6 +12,7 @@ const ENTRY_POINTS = [
   { name: "client", source: "src/worlds/client-sdk.ts", specifier: "./client" },
   { name: "testing", source: "src/testing/index.ts", specifier: "./testing" },
   { name: "sim", source: "src/sim/simulate.ts", specifier: "./sim" },
+  { name: "lab-thread", source: "src/cli/up/lab-thread.ts" },
   { name: "evaluation-thread", source: "src/adapters/node/evaluation-thread.ts" },
 ];
 

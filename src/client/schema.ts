@@ -1017,6 +1017,82 @@ export interface KillSwitchPage {
   readonly next_cursor: string | null;
 }
 
+export interface LabCatalogue {
+  readonly experiments: ReadonlyArray<{
+    readonly name: string;
+    readonly summary: string;
+    /** Replays recorded contention: requires a key of `*`. */
+    readonly needs_record: boolean;
+    readonly params: ReadonlyArray<{
+      readonly name: string;
+      /** `number`, `numbers` (comma-separated), `rows` (several values) or `choice`. */
+      readonly kind: string;
+      readonly help: string;
+      readonly unit: string;
+      readonly default: ReadonlyArray<string>;
+      readonly min: number | null;
+      readonly max: number | null;
+      readonly choices: ReadonlyArray<{
+        readonly value: string;
+        readonly about: string;
+      }>;
+    }>;
+  }>;
+}
+
+export interface LabChart {
+  readonly name: string;
+  readonly title: string;
+  readonly caption: string;
+  readonly x: {
+    readonly label: string;
+    readonly unit: string;
+    readonly is_log: boolean;
+  };
+  readonly y: {
+    readonly label: string;
+    readonly unit: string;
+    readonly is_log: boolean;
+  };
+  readonly bin: number | null;
+  readonly until: number | null;
+  readonly series: ReadonlyArray<{
+    readonly name: string;
+    readonly note: string;
+    readonly description: string;
+    /** Bars of height 0 are left out. */
+    readonly points: ReadonlyArray<ReadonlyArray<number>>;
+  }>;
+  readonly bands: ReadonlyArray<{
+    readonly from: number;
+    readonly to: number;
+    readonly label: string;
+  }>;
+}
+
+export interface LabReport {
+  readonly experiment: string;
+  readonly description: string;
+  /** Reproduces the figures. */
+  readonly command: string;
+  readonly note: string;
+  readonly findings: ReadonlyArray<string>;
+  readonly charts: ReadonlyArray<LabChart>;
+  readonly tables: ReadonlyArray<LabTable>;
+}
+
+export interface LabTable {
+  readonly title: string;
+  readonly headers: ReadonlyArray<string>;
+  readonly key_columns: number;
+  readonly best_of: string;
+  readonly rows: ReadonlyArray<ReadonlyArray<{
+    readonly text: string;
+    readonly spread: string;
+    readonly is_best: boolean;
+  }>>;
+}
+
 export interface LeaseRequest {
   readonly worker_id: string;
   readonly topics: ReadonlyArray<string>;
@@ -1487,6 +1563,16 @@ export interface PostKillResponse {
   readonly already: boolean;
   /** Number of cancelled jobs. */
   readonly cancelled: number;
+}
+
+export interface PostLabExperimentRequest {
+  /** In the syntax of the command line. A missing parameter has its default. */
+  readonly params?: Readonly<Record<string, string | ReadonlyArray<string>>> | undefined;
+}
+
+export interface PostLabReplayRequest {
+  /** In the syntax of the command line. A missing parameter has its default. */
+  readonly params?: Readonly<Record<string, string | ReadonlyArray<string>>> | undefined;
 }
 
 export interface PostPolicyDiffRequest {
@@ -3443,6 +3529,29 @@ export interface Operations {
     };
     readonly body: undefined;
     readonly response: Waves;
+  };
+  /** List the experiments of the lab with their parameters */
+  readonly "GET /lab": {
+    readonly path: NoFields;
+    readonly query: NoFields;
+    readonly body: undefined;
+    readonly response: LabCatalogue;
+  };
+  /** Replay the recorded lock contention under other retry policies */
+  readonly "POST /lab/replay": {
+    readonly path: NoFields;
+    readonly query: NoFields;
+    readonly body: PostLabReplayRequest | undefined;
+    readonly response: LabReport;
+  };
+  /** Run an experiment in virtual time, for at most a minute */
+  readonly "POST /lab/{experiment}": {
+    readonly path: {
+      readonly experiment: string;
+    };
+    readonly query: NoFields;
+    readonly body: PostLabExperimentRequest | undefined;
+    readonly response: LabReport;
   };
   /** List API keys without their secrets; of all tenants for a key of tenant `*` */
   readonly "GET /keys": {

@@ -12,6 +12,7 @@ import type { EventReplay, LoadGauges, Throughput } from "../engine/observe/inde
 import type { KeyAuthenticator } from "./auth/access.ts";
 import type { Approvers } from "./auth/approvers.ts";
 import type { Sessions } from "./auth/sessions.ts";
+import type { Lab } from "./lab.ts";
 import type { DecisionWaiter } from "./routes/submit.ts";
 
 export interface Route {
@@ -75,6 +76,8 @@ export interface Gateway {
   readonly decisions: DecisionWaiter;
   readonly replay: EventReplay;
   readonly throughput: Throughput;
+  /** Null: this process runs no experiments. */
+  readonly lab: Lab | null;
   /** Incidents that a demo can cause; null without `--demo`. */
   readonly demo: DemoControls | null;
   /** Signs audit checkpoints; null without a key. */

@@ -26,6 +26,7 @@ import type { Gateway, Route } from "./route.ts";
 import { APPROVAL_ROUTES } from "./routes/approvals.ts";
 import { AUDIT_ROUTES } from "./routes/audit.ts";
 import { CONTENTION_ROUTES } from "./routes/contention.ts";
+import { LAB_ROUTES } from "./routes/dashboard/lab.ts";
 import { OVERVIEW_ROUTES } from "./routes/dashboard/overview.ts";
 import { SESSION_ROUTES } from "./routes/dashboard/session.ts";
 import { WAVES_ROUTES } from "./routes/dashboard/waves.ts";
@@ -65,6 +66,7 @@ export const ROUTES: readonly Route[] = [
   ...SESSION_ROUTES,
   ...OVERVIEW_ROUTES,
   ...WAVES_ROUTES,
+  ...LAB_ROUTES,
   ...KEY_ROUTES,
   ...AUDIT_ROUTES,
   ...MEMORY_ROUTES,
@@ -112,9 +114,10 @@ type OwnParts =
   | "throughput"
   | "demo"
   | "signer"
+  | "lab"
   | "loadGauges";
 export type GatewayParts = Omit<Gateway, OwnParts> &
-  Partial<Pick<Gateway, "signer" | "demo">> & {
+  Partial<Pick<Gateway, "signer" | "demo" | "lab">> & {
     /** Accepted while no API key exists; null: nothing is. */
     readonly startupToken: string | null;
     /** The folder of the built dashboard; null: not served. */
@@ -136,6 +139,7 @@ export function openGateway(
   const gateway: Gateway = {
     signer: null,
     demo: null,
+    lab: null,
     ...parts,
     auth,
     sessions,

@@ -10,7 +10,14 @@
  * load on every start of `cordum`, so the simulation is imported inside `run`.
  */
 import type { LiveOutcome, LiveSpec } from "./live.ts";
-import { type ParamTable, type ParamValue, type RawParams, readParams, type ValuesOf } from "./params.ts";
+import {
+  type NumberParam,
+  type ParamTable,
+  type ParamValue,
+  type RawParams,
+  readParams,
+  type ValuesOf,
+} from "./params.ts";
 import type { Chart } from "./report/chart.ts";
 import type { TableSpec } from "./report/tables.ts";
 import { mean, median, rounded } from "./statistics.ts";
@@ -99,6 +106,26 @@ export function experiment<const Table extends ParamTable>(spec: ExperimentSpec<
     runSeed: (seed, params, onProgress) => run(seed, params as ValuesOf<Table>, onProgress),
   };
 }
+
+/** Which seeds run, for every experiment. */
+export function seedParams(one: Pick<Experiment, "seedsDefault" | "centre">): {
+  readonly seed: NumberParam;
+  readonly seeds: NumberParam;
+} {
+  const count = { kind: "number", unit: "", isWhole: true } as const;
+  return {
+    seed: { ...count, default: 1, min: 0, max: Number.MAX_SAFE_INTEGER - SEEDS_MAX, help: "first seed" },
+    seeds: {
+      ...count,
+      default: one.seedsDefault,
+      min: 1,
+      max: SEEDS_MAX,
+      help: `number of seeds, starting at --seed; figures are the ${one.centre} of them`,
+    },
+  };
+}
+
+const SEEDS_MAX = 10_000;
 
 export interface ExperimentOptions {
   readonly seed: number;

@@ -69,12 +69,23 @@ export const wholes = ({ unit = "", ...spec }: NumberSpec<readonly number[]>) =>
 /** Command-line values by parameter name: lists for `rows`, strings for the rest. A missing one has its default. */
 export type RawParams = Readonly<Record<string, string | readonly string[] | boolean | undefined>>;
 
-/** Throws with the flag, the rejected value and the accepted values. */
+/** A rejected parameter. The message has the flag, the rejected value and the accepted values. */
+export class ParamError extends Error {
+  override readonly name = "ParamError";
+  readonly param: string;
+
+  constructor(param: string, message: string) {
+    super(message);
+    this.param = param;
+  }
+}
+
+/** Throws a `ParamError`. */
 export function readParams<Table extends ParamTable>(table: Table, raw: RawParams): ValuesOf<Table> {
   const values = Object.entries(table).map(([name, param]): [string, ParamValue] => {
     const given = raw[name];
     if (given === undefined || typeof given === "boolean") return [name, param.default];
-    return [name, read(flagOf(name, param), param, [given].flat())];
+    return [name, read(name, param, [given].flat())];
   });
   return Object.fromEntries(values) as ValuesOf<Table>;
 }
@@ -98,38 +109,40 @@ export function valueText(value: ParamValue): string {
   return Array.isArray(value) ? value.join(",") : String(value);
 }
 
-function read(flag: string, param: Param, texts: readonly string[]): ParamValue {
+function read(name: string, param: Param, texts: readonly string[]): ParamValue {
   const [text = ""] = texts.slice(-1);
   switch (param.kind) {
     case "number":
-      return readNumber(flag, param, text);
+      return readNumber(name, param, text);
     case "numbers": {
-      const numbers = text.split(",").map((part) => readNumber(flag, param, part.trim()));
+      const numbers = text.split(",").map((part) => readNumber(name, param, part.trim()));
       return [...new Set(numbers)].sort((a, b) => a - b);
     }
     case "rows":
-      return [...new Set(texts.map((row) => readRow(flag, param, row)))];
+      return [...new Set(texts.map((row) => readRow(name, param, row)))];
     case "choice":
       if (param.choices.includes(text)) return text;
-      throw new Error(`${flag} \`${text}\`: choose one of ${param.choices.join(", ")}`);
+      throw new ParamError(name, `${flagOf(name)} \`${text}\`: choose one of ${param.choices.join(", ")}`);
     default:
       return param satisfies never;
   }
 }
 
-function readNumber(flag: string, { min, max, unit, isWhole }: Limits, text: string): number {
+function readNumber(name: string, { min, max, unit, isWhole }: Limits, text: string): number {
   const number = /^\d{1,15}(\.\d{1,6})?$/.test(text) ? Number(text) : Number.NaN;
   if (number >= min && number <= max && (!isWhole || Number.isInteger(number))) return number;
   const range = `${isWhole ? "a whole number" : "a number"} from ${min} to ${max}${unit === "" ? "" : ` ${unit}`}`;
-  throw new Error(`${flag} \`${text}\`: give ${range}`);
+  throw new ParamError(name, `${flagOf(name)} \`${text}\`: give ${range}`);
 }
 
-function readRow(flag: string, { known }: RowsParam, text: string): string {
+function readRow(name: string, param: RowsParam, text: string): string {
+  const { known } = param;
   if (Object.hasOwn(known, text)) return text;
   try {
     parsePolicy(text);
     return text;
   } catch (error) {
-    throw new Error(`${flag}: ${(error as Error).message}; or choose one of ${Object.keys(known).join(", ")}`);
+    const choices = Object.keys(known).join(", ");
+    throw new ParamError(name, `${flagOf(name, param)}: ${(error as Error).message}; or choose one of ${choices}`);
   }
 }

@@ -144,6 +144,7 @@ function gatewayOn(engine: Engine): Gateway {
     replay: new EventReplay(engine),
     throughput: new Throughput(engine),
     demo: null,
+    lab: null,
     signer: null,
     isDraining: () => false,
     isClosing: () => false,

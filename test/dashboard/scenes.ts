@@ -146,4 +146,12 @@ export const SCENES: readonly Scene[] = [
       await page.getByRole("region", { name: "Smallest detectable effect" }).waitFor();
     },
   },
+  {
+    name: "lab",
+    path: "/lab?experiment=lock-busy&run=1&policies=baseline,bounded:500ms:0.3,hand_over,default",
+    prepare: async (page) => {
+      await page.getByRole("region", { name: "drain time and retries" }).waitFor();
+      await page.getByText("Findings").scrollIntoViewIfNeeded();
+    },
+  },
 ];

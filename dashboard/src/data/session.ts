@@ -80,6 +80,18 @@ export const api = computed(
   () => new Client(PARTS, { url: location.origin, attemptsMax: 3, tenant: chosenTenant.value || undefined }),
 );
 
+/** For requests that take up to a minute and are not repeated. */
+export const patientApi = computed(
+  () =>
+    new Client(PARTS, {
+      ...{ url: location.origin, attemptsMax: 1, tenant: chosenTenant.value || undefined },
+      ...{ attemptTimeoutMs: PATIENCE_MS, timeoutMs: PATIENCE_MS },
+    }),
+);
+
+/** A simulation takes at most a minute, after those that wait before it. */
+const PATIENCE_MS = 300_000;
+
 export async function openSession(): Promise<void> {
   // The link that `cordum up` prints. The fragment is not sent to the server, and is removed from address and history.
   const token = /^#(cordum_[\w-]+)$/.exec(location.hash)?.[1];

@@ -1,7 +1,7 @@
 /** uPlot with the colours of the theme. A chunk of its own. */
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
-import type { ChartProps, Plot, Series } from "./chart.tsx";
+import type { Band, ChartProps, Plot, Series } from "./chart.tsx";
 
 export function openPlot(box: HTMLElement, props: ChartProps): Plot {
   let latest = props;
@@ -41,6 +41,15 @@ function dataOf({ x, isTime, series, isLogarithmic }: ChartProps): uPlot.Aligned
   return [xs, ...series.map(({ values }) => values.map(shown))];
 }
 
+function shade(plot: uPlot, bands: readonly Band[], fill: string): void {
+  const { left, top, width, height } = plot.bbox;
+  plot.ctx.fillStyle = fill;
+  for (const { from, to } of bands) {
+    const at = (x: number) => Math.min(left + width, Math.max(left, plot.valToPos(x, "x", true)));
+    plot.ctx.fillRect(at(from), top, at(to) - at(from), height);
+  }
+}
+
 const rangeOf = (max: number): [number, number] => [0, max > 0 ? max * 1.1 : 1];
 
 function draw(box: HTMLElement, current: () => ChartProps): uPlot {
@@ -64,9 +73,10 @@ function draw(box: HTMLElement, current: () => ChartProps): uPlot {
       legend: { show: false },
       cursor: { y: false, drag: { x: false, y: false } },
       scales: {
-        x: { time: props.isTime === true },
+        x: { time: props.isTime === true, ...(props.isLogX === true ? { distr: 3 as const } : {}) },
         y: props.isLogarithmic === true ? LOGARITHMIC : { range: (_, __, max) => rangeOf(current().yMax ?? max) },
       },
+      hooks: { drawClear: [(plot) => shade(plot, props.bands ?? [], color("line"))] },
       axes: [
         { ...axis, size: 30, grid: { show: false }, ...xValues(props) },
         { ...axis, size: 52, values: (_, splits) => splits.map(labelOf), grid: { ...axis.grid, filter: gridOf } },
@@ -88,7 +98,9 @@ const LOGARITHMIC: uPlot.Scale = {
 
 function xValues({ formatX, isTime }: ChartProps): Pick<uPlot.Axis, "values"> {
   if (formatX === undefined) return {};
-  return { values: (_, splits) => splits.map((x) => formatX(isTime === true ? x * 1_000 : x)) };
+  // On logarithmic axes only some ticks have a label.
+  const text = (x: number | null) => (x === null ? "" : formatX(isTime === true ? x * 1_000 : x));
+  return { values: (_, splits) => splits.map(text) };
 }
 
 function seriesOf({ label, tone, isBars, isDashed }: Series, color: (name: string) => string): uPlot.Series {
@@ -98,6 +110,7 @@ function seriesOf({ label, tone, isBars, isDashed }: Series, color: (name: strin
     stroke,
     width: 1.5,
     points: { show: false },
+    spanGaps: true,
     ...(isDashed === true ? { dash: [5, 4] } : {}),
     ...(isBars === true && uPlot.paths.bars !== undefined
       ? { fill: stroke, width: 0, paths: uPlot.paths.bars({ size: [0.8, 40] }) }

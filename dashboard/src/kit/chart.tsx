@@ -12,6 +12,12 @@ export interface Series {
   readonly isDashed?: boolean;
 }
 
+export interface Band {
+  readonly from: number;
+  readonly to: number;
+  readonly label: string;
+}
+
 export interface ChartProps {
   readonly title: string;
   readonly unit: string;
@@ -23,6 +29,9 @@ export interface ChartProps {
   readonly heightPx?: number;
   /** Charts that are compared share it; the largest value by default. */
   readonly yMax?: number;
+  readonly isLogX?: boolean;
+  /** Marked intervals of the x axis. */
+  readonly bands?: readonly Band[];
   /** The table leaves out rows without any value but zero. */
   readonly isSparse?: boolean;
   /** Values are drawn on a logarithmic scale, from 0.01 on. */
@@ -56,6 +65,9 @@ export function Chart(props: ChartProps) {
           {isTable.value ? "Chart" : "Table"}
         </button>
       </figcaption>
+      {props.bands !== undefined && props.bands.length > 0 && (
+        <p class="soft">shaded: {props.bands.map(({ label }) => label).join(", ")}</p>
+      )}
       {isTable.value ? <ValueTable {...props} /> : <Canvas {...props} />}
     </figure>
   );

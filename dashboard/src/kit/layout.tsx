@@ -129,15 +129,23 @@ export function Id({ id, to }: { readonly id: string; readonly to?: string }) {
   );
 }
 
-/** Tabs, chosen by a parameter of the address. */
-export function Tabs({ name, tabs }: { readonly name: string; readonly tabs: readonly (readonly [string, string])[] }) {
+interface TabsProps {
+  /** The parameter of the address. */
+  readonly name: string;
+  readonly tabs: readonly (readonly [string, string])[];
+  /** Other parameters, which belong to one tab. */
+  readonly clears?: readonly string[];
+}
+
+export function Tabs({ name, tabs, clears = [] }: TabsProps) {
+  const cleared = Object.fromEntries(clears.map((other) => [other, null]));
   const chosen = param(name) || tabs[0]?.[0];
   return (
     <nav class="tabs" aria-label={name}>
       {tabs.map(([value, text], at) => (
         <a
           key={value}
-          href={hrefWith({ [name]: at === 0 ? null : value })}
+          href={hrefWith({ ...cleared, [name]: at === 0 ? null : value })}
           aria-current={value === chosen ? "page" : undefined}
         >
           {text}

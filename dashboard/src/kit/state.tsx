@@ -1,9 +1,12 @@
 /** Loading, empty, failed and stale, each with its own look (L52, L57). */
 import type { ReadonlySignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
+import { useState } from "preact/hooks";
 import type { CordumError } from "../../../src/client/client-error.ts";
+import { everySecond } from "../data/clock.ts";
 import type { Shown, Stale } from "../data/resource.ts";
 import { Icon } from "./icon.tsx";
+import { duration } from "./numbers.ts";
 import { Prose } from "./prose.tsx";
 import { absolute } from "./time.tsx";
 
@@ -42,6 +45,18 @@ export function Loading({ what }: { readonly what: string }) {
       <span class="bars" aria-hidden="true" />
       <span>loading {what} …</span>
     </div>
+  );
+}
+
+/** For work that takes seconds: with the time since it began. */
+export function Elapsed({ what }: { readonly what: string }) {
+  const [sinceMs] = useState(() => Date.now());
+  return (
+    <span class="state loading">
+      <span class="bars" aria-hidden="true" />
+      <span role="status">{what} …</span>
+      <span class="soft">{duration(Math.max(0, everySecond.value - sinceMs))}</span>
+    </span>
   );
 }
 

@@ -44,6 +44,7 @@ export const NAV: readonly (readonly [string, readonly NavEntry[]])[] = [
       { path: "/keys", text: "Keys", key: "k", needs: "admin" },
     ],
   ],
+  ["Experiment", [{ path: "/lab", text: "Lab", key: "b", needs: "operate" }]],
 ];
 
 export const PAGES: readonly PageEntry[] = [
@@ -54,6 +55,7 @@ export const PAGES: readonly PageEntry[] = [
   { path: "/approvals", load: async () => (await import("./approvals/approvals-page.tsx")).ApprovalsPage },
   { path: "/dead-letters", load: async () => (await import("./dead-letters/dead-letters-page.tsx")).DeadLettersPage },
   { path: "/dead-letters/:id", load: async () => (await import("./dead-letters/dead-letter-page.tsx")).DeadLetterPage },
+  { path: "/lab", load: async () => (await import("./lab/lab-page.tsx")).LabPage },
   { path: "/waves", load: async () => (await import("./waves/waves-page.tsx")).WavesPage },
   { path: "/audit", load: async () => (await import("./audit/audit-page.tsx")).AuditPage },
   { path: "/keys", load: async () => (await import("./keys/keys-page.tsx")).KeysPage },

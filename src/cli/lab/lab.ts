@@ -4,11 +4,17 @@ import { dirname, join } from "node:path";
 import type { Command } from "commander";
 import type { Verdict } from "../../lab/chapter-verdicts.ts";
 import { outcomeDocument } from "../../lab/document.ts";
-import { type Experiment, type ExperimentOptions, type Outcome, runExperiment } from "../../lab/experiment.ts";
+import {
+  type Experiment,
+  type ExperimentOptions,
+  type Outcome,
+  runExperiment,
+  seedParams,
+} from "../../lab/experiment.ts";
 import { EXPERIMENTS } from "../../lab/experiments.ts";
 import { PROCESSES_MAX } from "../../lab/live.ts";
 import { liveFacts, liveFindings } from "../../lab/live-compare.ts";
-import { flagOf, type NumberParam, type Param, type RawParams, readParams, valueText } from "../../lab/params.ts";
+import { flagOf, type Param, type RawParams, readParams, valueText } from "../../lab/params.ts";
 import { REPLAY_PARAMS } from "../../lab/replay/experiment.ts";
 import { addCommand, addGroup, type CommandContext, collect } from "../context.ts";
 import { CliError, EXIT, type ExitCode } from "../exit.ts";
@@ -113,25 +119,7 @@ async function simulateAndRun(
   return runLive(io, one, simulated, { request, plan, note }).finally(() => line.clear());
 }
 
-const SEEDS_MAX = 10_000;
 const SEEDS_OF_REPLAY = seedParams({ seedsDefault: 1, centre: "median" });
-
-function seedParams(one: Pick<Experiment, "seedsDefault" | "centre">): {
-  readonly seed: NumberParam;
-  readonly seeds: NumberParam;
-} {
-  const count = { kind: "number", unit: "", isWhole: true } as const;
-  return {
-    seed: { ...count, default: 1, min: 0, max: Number.MAX_SAFE_INTEGER - SEEDS_MAX, help: "first seed" },
-    seeds: {
-      ...count,
-      default: one.seedsDefault,
-      min: 1,
-      max: SEEDS_MAX,
-      help: `number of seeds, starting at --seed; figures are the ${one.centre} of them`,
-    },
-  };
-}
 
 function readOptions(one: Experiment, options: LabOptions) {
   try {

@@ -25,6 +25,7 @@ import type { Safety } from "../../ports/safety.ts";
 import { startDemoWorker } from "./demo.ts";
 import { type LoadedPolicy, publishChanges, putFileInForce } from "./load-policy.ts";
 import { type OpenedWorld, openWorld } from "./open-world.ts";
+import { threadLab } from "./thread-lab.ts";
 import { applyAtStart, applyChanges, loadWorkflows } from "./workflow-dir.ts";
 
 export const ROLES = ["all", "gateway", "control", "safety"] as const;
@@ -218,7 +219,9 @@ async function listen(
   const hasKeys = (await engine.world.store.counts(KEYS_GROUP, 1)).size > 0;
   const startupToken = hasKeys ? null : ensureToken(dataDir, () => engine.world.random.next());
   const dashboardDir = routes === ROUTES ? builtDashboard() : null;
-  const parts = { engine, sweeper: control, metrics, info: about, signer, startupToken, dashboardDir };
+  const lab = threadLab();
+  stops.add(() => lab.close());
+  const parts = { engine, sweeper: control, metrics, info: about, signer, startupToken, dashboardDir, lab };
   const gateway = openGateway(parts, config.process, routes);
   stops.add(() => gateway.stop());
   const url = await gateway.listen(host, port).catch(async (error: unknown) => {

@@ -43,6 +43,7 @@ export const ERRORS = {
   worker_not_found: { status: 404, retryable: false, title: "worker not found" },
   pool_not_found: { status: 404, retryable: false, title: "worker pool not found" },
   rollout_not_found: { status: 404, retryable: false, title: "rollout not found" },
+  experiment_not_found: { status: 404, retryable: false, title: "experiment not found" },
   schedule_not_found: { status: 404, retryable: false, title: "schedule not found" },
   request_timeout: { status: 408, retryable: false, title: "request not received in time" },
   lease_lost: { status: 409, retryable: false, title: "job lease lost" },

@@ -6,7 +6,7 @@
  */
 import { experiment, type OnProgress, type Row } from "../experiment.ts";
 import { type LiveConditions, type LivePlan, limitLive, simulatedOnly } from "../live.ts";
-import { decimal, type ParamTable, type ValuesOf, whole } from "../params.ts";
+import { decimal, ParamError, type ParamTable, type ValuesOf, whole } from "../params.ts";
 import { type Column, column } from "../report/tables.ts";
 import { lockBusyCharts, lockBusyFindings } from "./report.ts";
 
@@ -133,10 +133,14 @@ export const LOCK_BUSY = experiment({
   seedsDefault: 1,
   centre: "median",
   check: ({ contenders, hotRuns }) => {
-    if (contenders < hotRuns) throw new Error(`--contenders ${contenders}: give at least one for each hot run`);
+    if (contenders < hotRuns)
+      throw new ParamError("contenders", `--contenders ${contenders}: give at least one for each hot run`);
     if (contenders / hotRuns <= PER_RUN_MAX) return;
     const runs = Math.ceil(contenders / PER_RUN_MAX);
-    throw new Error(`--contenders ${contenders}: a run has at most ${PER_RUN_MAX}; give --hot-runs ${runs} or more`);
+    throw new ParamError(
+      "contenders",
+      `--contenders ${contenders}: a run has at most ${PER_RUN_MAX}; give --hot-runs ${runs} or more`,
+    );
   },
   run: runAll,
   tables: [

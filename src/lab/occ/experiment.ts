@@ -13,7 +13,7 @@
  */
 import { experiment, type OnProgress, type Row } from "../experiment.ts";
 import { type LiveConditions, type LivePlan, limitLive } from "../live.ts";
-import { decimal, type ParamTable, type ValuesOf, whole, wholes } from "../params.ts";
+import { decimal, ParamError, type ParamTable, type ValuesOf, whole, wholes } from "../params.ts";
 import { type Column, column, type TableSpec } from "../report/tables.ts";
 import { backoffOf } from "./backoff.ts";
 import { KNOWN_ROWS, occCharts, occFindings } from "./report.ts";
@@ -62,7 +62,13 @@ export const OCC = experiment({
   params: PARAMS,
   seedsDefault: 20,
   centre: "mean",
-  check: (params) => void params.policies.map((name) => backoffOf(name, params)),
+  check: (params) => {
+    try {
+      for (const name of params.policies) backoffOf(name, params);
+    } catch (error) {
+      throw new ParamError("policies", (error as Error).message);
+    }
+  },
   run: runAll,
   tables: [
     pivot("time until the last client is done", column("time_ms", "time", "ms", "least")),

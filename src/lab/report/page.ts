@@ -83,7 +83,7 @@ function chartsOf(one: Experiment, outcome: Outcome): readonly Chart[] {
   return [...simulated, ...live.map((one) => ({ ...one, name: `live-${one.name}`, title: `Live: ${one.title}` }))];
 }
 
-function figuresNote({ seed, seeds, centre }: Outcome): string {
+export function figuresNote({ seed, seeds, centre }: Outcome): string {
   if (seeds === 1) return `One run with seed ${seed}. The best figures are bold.`;
   return (
     `Each figure is the ${centre} of ${seeds} seeds (${seed} to ${seed + seeds - 1}), with minimum and maximum in small ` +

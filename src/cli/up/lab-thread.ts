@@ -1,0 +1,17 @@
+/** The thread of `thread-lab.ts`: runs one experiment or simulation per message. */
+import { parentPort } from "node:worker_threads";
+import type { LabOutcome, LabRequest } from "../../gateway/lab.ts";
+import { runRequest } from "../../lab/requests.ts";
+
+async function answer(request: LabRequest): Promise<LabOutcome> {
+  const found = await runRequest(request);
+  return "kind" in found ? found : { kind: "answered", answer: found };
+}
+
+parentPort?.on("message", (request: LabRequest) => {
+  answer(request).then(
+    (outcome) => parentPort?.postMessage(outcome),
+    (error: unknown) => parentPort?.postMessage({ kind: "failed", error: String(error) }),
+  );
+});
+parentPort?.postMessage("ready");

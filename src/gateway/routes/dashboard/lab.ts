@@ -1,0 +1,168 @@
+/** The experiments of the lab, for the dashboard. They run in virtual time, in a thread (decision 38). */
+import { Type } from "typebox";
+import { readContention } from "../../../engine/observe/index.ts";
+import type { Lab, LabOutcome, LabRequest } from "../../lab.ts";
+import { evaluationProblem, Problem } from "../../problem.ts";
+import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route } from "../../route.ts";
+import { orNull } from "../../views/schemas.ts";
+
+const PARAM = Type.Object({
+  name: Type.String(),
+  kind: Type.String({ description: "`number`, `numbers` (comma-separated), `rows` (several values) or `choice`." }),
+  help: Type.String(),
+  unit: Type.String(),
+  default: Type.Array(Type.String()),
+  min: orNull(Type.Number()),
+  max: orNull(Type.Number()),
+  choices: Type.Array(Type.Object({ value: Type.String(), about: Type.String() })),
+});
+
+const CATALOGUE = Type.Object(
+  {
+    experiments: Type.Array(
+      Type.Object({
+        name: Type.String(),
+        summary: Type.String(),
+        needs_record: Type.Boolean({ description: "Replays recorded contention: requires a key of `*`." }),
+        params: Type.Array(PARAM),
+      }),
+    ),
+  },
+  { title: "LabCatalogue" },
+);
+
+const AXIS = Type.Object({ label: Type.String(), unit: Type.String(), is_log: Type.Boolean() });
+const POINT = Type.Array(Type.Number(), { minItems: 2, maxItems: 2 });
+
+const CHART = Type.Object(
+  {
+    name: Type.String(),
+    title: Type.String(),
+    caption: Type.String(),
+    x: AXIS,
+    y: AXIS,
+    bin: orNull(Type.Number({ description: "The width of bars, one plot per series; null: lines in one plot." })),
+    until: orNull(Type.Number({ description: "Where the axis of bars ends." })),
+    series: Type.Array(
+      Type.Object({
+        name: Type.String(),
+        note: Type.String(),
+        description: Type.String(),
+        points: Type.Array(POINT, { description: "Bars of height 0 are left out." }),
+      }),
+    ),
+    bands: Type.Array(Type.Object({ from: Type.Number(), to: Type.Number(), label: Type.String() })),
+  },
+  { title: "LabChart" },
+);
+
+const CELL = Type.Object({ text: Type.String(), spread: Type.String(), is_best: Type.Boolean() });
+
+const TABLE = Type.Object(
+  {
+    title: Type.String(),
+    headers: Type.Array(Type.String()),
+    key_columns: Type.Integer(),
+    best_of: Type.String(),
+    rows: Type.Array(Type.Array(CELL)),
+  },
+  { title: "LabTable" },
+);
+
+const REPORT = Type.Object(
+  {
+    experiment: Type.String(),
+    description: Type.String(),
+    command: Type.String({ description: "Reproduces the figures." }),
+    note: Type.String(),
+    findings: Type.Array(Type.String()),
+    charts: Type.Array(CHART),
+    tables: Type.Array(TABLE),
+  },
+  { title: "LabReport" },
+);
+
+const TEXT = Type.String({ maxLength: 200 });
+const BODY = Type.Object({
+  params: Type.Optional(
+    Type.Record(Type.String({ maxLength: 40 }), Type.Union([TEXT, Type.Array(TEXT, { maxItems: 20 })]), {
+      maxProperties: 30,
+      description: "In the syntax of the command line. A missing parameter has its default.",
+    }),
+  ),
+});
+
+/** An aborted request ends its experiment. */
+const EXPERIMENT = { method: "POST", access: "operate", body: BODY, response: REPORT, longLived: true } as const;
+
+export const LAB_ROUTES: readonly Route[] = [
+  {
+    method: "GET",
+    path: "/api/v1/lab",
+    summary: "List the experiments of the lab with their parameters",
+    access: "read",
+    response: CATALOGUE,
+    handle: async (gateway) => ok(await labOf(gateway).catalogue()),
+  },
+  {
+    ...EXPERIMENT,
+    path: "/api/v1/lab/replay",
+    summary: "Replay the recorded lock contention under other retry policies",
+    allTenants: true,
+    handle: replay,
+  },
+  {
+    ...EXPERIMENT,
+    path: "/api/v1/lab/:experiment",
+    summary: "Run an experiment in virtual time, for at most a minute",
+    handle: run,
+  },
+];
+
+function labOf({ lab }: Gateway): Lab {
+  if (lab === null) throw new Problem("route_not_found", "this process runs no experiments");
+  return lab;
+}
+
+async function run(gateway: Gateway, request: GatewayRequest): Promise<GatewayResponse> {
+  const { experiment: name = "" } = request.params;
+  const { experiments } = (await labOf(gateway).catalogue()) as { experiments: readonly { readonly name: string }[] };
+  const names = experiments.map((one) => one.name);
+  if (!names.includes(name)) {
+    throw new Problem("experiment_not_found", `\`${name}\` is none of ${names.join(", ")}`);
+  }
+  return answer(gateway, request, { kind: "experiment", name, params: paramsOf(request), records: [] });
+}
+
+async function replay(gateway: Gateway, request: GatewayRequest): Promise<GatewayResponse> {
+  const records = await readContention(gateway.engine, 0, RECORD_CHARS_MAX);
+  return answer(gateway, request, { kind: "experiment", name: "replay", params: paramsOf(request), records });
+}
+
+type Params = LabRequest["params"];
+
+const paramsOf = ({ body }: GatewayRequest): Params => (body as { readonly params?: Params } | undefined)?.params ?? {};
+
+async function answer(
+  gateway: Gateway,
+  { org, signal }: GatewayRequest,
+  request: LabRequest,
+): Promise<GatewayResponse> {
+  const outcome: LabOutcome = await labOf(gateway).run(org, request, signal);
+  switch (outcome.kind) {
+    case "answered":
+      return ok(outcome.answer);
+    case "rejected":
+      throw new Problem("invalid_request", outcome.detail, { param: outcome.param });
+    case "over":
+      throw new Problem("evaluation_limit", `${outcome.why}; ${SMALLER}`);
+    case "busy":
+      throw evaluationProblem(outcome);
+    default:
+      return outcome satisfies never;
+  }
+}
+
+const SMALLER = "choose fewer rows, seeds or clients, or use the command line, which has no limit";
+/** Some ten million acquisitions take minutes; these take seconds. */
+const RECORD_CHARS_MAX = 6_000_000;
