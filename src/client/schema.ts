@@ -989,6 +989,17 @@ export interface JobSafety {
   readonly reason: string;
   /** Hash of the policy that decided. */
   readonly snapshot: string;
+  /** The time of the evaluation: `now` in conditions. */
+  readonly evaluated_at?: string | undefined;
+  /** A condition that reads `now` was evaluated; absent if not. */
+  readonly time_dependent?: boolean | undefined;
+  /** The shadow rules that would have decided instead. */
+  readonly shadow?: ReadonlyArray<{
+    readonly rule_id: string;
+    readonly decision: PolicyDecisionName;
+    /** Why the condition could not be evaluated. */
+    readonly fault?: string | undefined;
+  }> | undefined;
   /** Dispatched without a safety check, under a fail-open lease. */
   readonly bypassed: boolean;
   readonly constraints?: JobConstraints | undefined;
@@ -1311,6 +1322,17 @@ export interface PolicyDecision {
   readonly reason: string;
   /** Hash of the policy. */
   readonly snapshot: string;
+  /** The time of the evaluation: `now` in conditions. */
+  readonly evaluated_at?: string | undefined;
+  /** A condition that reads `now` was evaluated; absent if not. */
+  readonly time_dependent?: boolean | undefined;
+  /** The shadow rules that would have decided instead. */
+  readonly shadow?: ReadonlyArray<{
+    readonly rule_id: string;
+    readonly decision: PolicyDecisionName;
+    /** Why the condition could not be evaluated. */
+    readonly fault?: string | undefined;
+  }> | undefined;
   readonly constraints?: Constraints | undefined;
   readonly remediations?: ReadonlyArray<PolicyRemediation> | undefined;
   readonly approval?: ApprovalTerms | undefined;
@@ -1356,6 +1378,17 @@ export interface PolicyExplanation {
   readonly reason: string;
   /** Hash of the policy. */
   readonly snapshot: string;
+  /** The time of the evaluation: `now` in conditions. */
+  readonly evaluated_at?: string | undefined;
+  /** A condition that reads `now` was evaluated; absent if not. */
+  readonly time_dependent?: boolean | undefined;
+  /** The shadow rules that would have decided instead. */
+  readonly shadow?: ReadonlyArray<{
+    readonly rule_id: string;
+    readonly decision: PolicyDecisionName;
+    /** Why the condition could not be evaluated. */
+    readonly fault?: string | undefined;
+  }> | undefined;
   readonly constraints?: Constraints | undefined;
   readonly remediations?: ReadonlyArray<PolicyRemediation> | undefined;
   readonly approval?: ApprovalTerms | undefined;
@@ -1445,6 +1478,8 @@ export interface PolicyRequest {
     readonly role?: string | undefined;
     readonly tenant?: string | undefined;
   } | undefined;
+  /** The time of the evaluation: `now` in conditions; defaults to the present. */
+  readonly now?: string | undefined;
   /** Any JSON value. Input of the job. */
   readonly input?: unknown | undefined;
 }
@@ -1472,6 +1507,8 @@ export interface PolicyRule {
   };
   readonly decision: PolicyEffect;
   readonly reason: string;
+  /** Evaluated and recorded, not enforced. */
+  readonly shadow?: boolean | undefined;
   readonly constraints?: Constraints | undefined;
   readonly remediations?: ReadonlyArray<PolicyRemediation> | undefined;
   readonly approval?: ApprovalTerms | undefined;
@@ -1497,6 +1534,17 @@ export interface PolicySimulation {
     readonly reason: string;
     /** Hash of the policy. */
     readonly snapshot: string;
+    /** The time of the evaluation: `now` in conditions. */
+    readonly evaluated_at?: string | undefined;
+    /** A condition that reads `now` was evaluated; absent if not. */
+    readonly time_dependent?: boolean | undefined;
+    /** The shadow rules that would have decided instead. */
+    readonly shadow?: ReadonlyArray<{
+      readonly rule_id: string;
+      readonly decision: PolicyDecisionName;
+      /** Why the condition could not be evaluated. */
+      readonly fault?: string | undefined;
+    }> | undefined;
     readonly constraints?: Constraints | undefined;
     readonly remediations?: ReadonlyArray<PolicyRemediation> | undefined;
     readonly approval?: ApprovalTerms | undefined;

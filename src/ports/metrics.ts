@@ -57,6 +57,11 @@ export const METRICS = {
     labels: ["kind"],
     help: "Decisions of rules whose limit (throttle rate, velocity) was exceeded.",
   },
+  cordum_policy_shadow_decisions_total: {
+    type: "counter",
+    labels: ["rule", "enforced", "shadow"],
+    help: "Decisions on jobs that a shadow rule would have made, with the decision that was enforced.",
+  },
   cordum_outbox_repairs_total: {
     type: "counter",
     labels: [],

@@ -44,6 +44,7 @@ export const SAFETY = {
       int64("input_size_bytes", 22),
       bool("input_omitted", EXTENSIONS_FROM),
       message("caller", EXTENSIONS_FROM + 1, "PolicyCaller"),
+      int64("now_ms", EXTENSIONS_FROM + 2),
     ],
     PolicyCaller: [
       text("key", EXTENSIONS_FROM),
@@ -64,7 +65,15 @@ export const SAFETY = {
       int64("approval_expires_ms", EXTENSIONS_FROM),
       bool("approval_by_submitter", EXTENSIONS_FROM + 1),
       json("explanation", EXTENSIONS_FROM + 2),
+      int64("evaluated_at_ms", EXTENSIONS_FROM + 3),
+      bool("time_dependent", EXTENSIONS_FROM + 4),
+      repeated(message("shadow", EXTENSIONS_FROM + 5, "PolicyShadowVerdict")),
       json("limits", EXTENSIONS_FROM + 8),
+    ],
+    PolicyShadowVerdict: [
+      text("rule_id", EXTENSIONS_FROM),
+      oneOf("decision", EXTENSIONS_FROM + 1, "DecisionType"),
+      text("fault", EXTENSIONS_FROM + 2),
     ],
     PolicyConstraints: [
       message("budgets", 1, "BudgetConstraints"),

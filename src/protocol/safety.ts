@@ -9,8 +9,16 @@
  *    input. Third parties express this by a size without content.
  * 5. Limits of rules are an extension field. A kernel that does not send them has decided without them.
  * 6. The caller is an extension field, which only the control plane writes: labels and metadata come from submitters.
+ * 7. So is the time of the evaluation: the kernel evaluates at the time of the caller, which records it.
  */
-import type { Constraints, Decision, Effect, PolicyRequest, Remediation } from "../core/policy/decision.ts";
+import type {
+  Constraints,
+  Decision,
+  Effect,
+  PolicyRequest,
+  Remediation,
+  ShadowVerdict,
+} from "../core/policy/decision.ts";
 import type { Limit } from "../core/policy/limits/limit.ts";
 import { MalformedError } from "./bytes.ts";
 import type { PlainMessage } from "./fields.ts";
@@ -44,6 +52,7 @@ export function encodeCheck(request: PolicyRequest): Uint8Array {
     inputSizeBytes: content?.length ?? (request.inputOmitted?.bytes || undefined),
     inputOmitted: request.inputOmitted === undefined ? undefined : true,
     caller: request.caller === undefined ? undefined : callerOnWire(request),
+    nowMs: request.nowMs,
   });
 }
 
@@ -68,6 +77,7 @@ export function decodeCheck(bytes: Uint8Array): PolicyRequest {
     packId: (meta.packId as string | undefined) ?? null,
     input: input ?? null,
     ...(message.caller === undefined ? {} : callerIn(message.caller as PlainMessage)),
+    ...(message.nowMs === undefined ? {} : { nowMs: safeNumber(message.nowMs) }),
   };
   if (input !== undefined) return request;
   return { ...request, inputOmitted: { bytes: safeNumber(message.inputSizeBytes) ?? 0 } };
@@ -87,7 +97,7 @@ function callerIn({ key, ...parts }: PlainMessage): Pick<PolicyRequest, "callerK
 export function encodeDecision(decision: Decision, explanation?: unknown): Uint8Array {
   const { effect, approval } = decision;
   return RESPONSE.encode({
-    decision: effect === "require_approval" ? "require_human" : effect,
+    decision: WIRE_DECISIONS[effect],
     reason: decision.reason,
     policySnapshot: decision.snapshot,
     ruleId: decision.ruleId ?? undefined,
@@ -98,6 +108,9 @@ export function encodeDecision(decision: Decision, explanation?: unknown): Uint8
     approvalBySubmitter: approval?.bySubmitter,
     explanation,
     limits: decision.limits,
+    evaluatedAtMs: decision.atMs,
+    timeDependent: decision.isTimed,
+    shadow: decision.shadow?.map(({ effect: would, ...verdict }) => ({ ...verdict, decision: WIRE_DECISIONS[would] })),
   });
 }
 
@@ -117,6 +130,9 @@ export function decodeDecision(bytes: Uint8Array): Decision {
     ...(message.remediations === undefined
       ? {}
       : { remediations: (message.remediations as PlainMessage[]).map(remediationOf) }),
+    ...(message.evaluatedAtMs === undefined ? {} : { atMs: safeNumber(message.evaluatedAtMs) ?? 0 }),
+    ...(message.timeDependent === true ? { isTimed: true } : {}),
+    ...(message.shadow === undefined ? {} : { shadow: shadowIn(message.shadow as PlainMessage[]) }),
     ...(hasTerms ? { approval: { expiresMs, bySubmitter: bySubmitter ?? false } } : {}),
     ...(message.limits === undefined ? {} : { limits: limitsIn(message.limits) }),
   };
@@ -151,6 +167,29 @@ const REQUEST = compile(SAFETY, "PolicyCheckRequest", SAFETY_BYTES_MAX);
 const RESPONSE = compile(SAFETY, "PolicyCheckResponse", SAFETY_BYTES_MAX);
 const SNAPSHOTS = compile(SAFETY, "ListSnapshotsResponse", SAFETY_BYTES_MAX);
 const JSON_TYPE = "application/json";
+
+const WIRE_DECISIONS: Readonly<Record<Effect, WireDecision>> = {
+  allow: "allow",
+  deny: "deny",
+  require_approval: "require_human",
+  throttle: "throttle",
+  allow_with_constraints: "allow_with_constraints",
+};
+const EFFECTS = new Map<unknown, Effect>(
+  Object.entries(WIRE_DECISIONS).map(([effect, wire]) => [wire, effect as Effect]),
+);
+
+/** Unknown decisions are left out: a shadow verdict has no effect. */
+function shadowIn(verdicts: readonly PlainMessage[]): readonly ShadowVerdict[] {
+  return verdicts.slice(0, SHADOW_READ_MAX).flatMap(({ ruleId, decision, fault }) => {
+    const effect = EFFECTS.get(decision);
+    if (typeof ruleId !== "string" || effect === undefined) return [];
+    return [{ ruleId, effect, ...(typeof fault === "string" ? { fault } : {}) }];
+  });
+}
+
+/** A kernel of this version sends no more. */
+const SHADOW_READ_MAX = 8;
 
 type WireDecision = (typeof SAFETY.enums.DecisionType)[keyof typeof SAFETY.enums.DecisionType];
 

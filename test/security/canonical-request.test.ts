@@ -8,7 +8,7 @@ import type { PolicyRequest } from "../../src/core/policy/decision.ts";
 import { type Match, readPolicy } from "../../src/core/policy/document.ts";
 import { evaluate } from "../../src/core/policy/evaluate.ts";
 import { explain } from "../../src/core/policy/explain.ts";
-import { decisionLine } from "../../src/engine/audit/index.ts";
+import { decisionLine } from "../../src/engine/audit/audit-log.ts";
 import { handleSubmission } from "../../src/engine/delivery/index.ts";
 import { openWorkPacket, workPacket } from "../../src/engine/packets.ts";
 import { decodeCheck, encodeCheck } from "../../src/protocol/safety.ts";

@@ -23,7 +23,7 @@ export const LAYERS: Readonly<Record<string, readonly string[]>> = {
   "core/retry": ["core/retry"],
   "core/expression": ["core/expression", "core/model"],
   "core/yaml": ["core/yaml"],
-  "core/policy": ["core/policy", "core/expression", "core/yaml", "core/model", "core/retry"],
+  "core/policy": ["core/policy", "core/expression", "core/yaml", "core/schedule", "core/model", "core/retry"],
   "core/workflow": [
     ...["core/workflow", "core/expression", "core/yaml", "core/model", "core/retry", "core/jobs", "protocol"],
     "type core/settings",

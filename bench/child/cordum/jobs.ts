@@ -145,7 +145,7 @@ function waitingJob(engine: Engine, input: Input): Job {
   const job = newJob(submissionOf(input), { jobId, traceId: jobId }, { kind: "inline", value: input }, context);
   const local = engine.world.safety.local;
   if (!local) throw new Error("filling the backlog needs a local safety kernel");
-  return decideSafety(job, local(policyRequestOf(job)), context);
+  return decideSafety(job, local(policyRequestOf(job, context.nowMs)), context);
 }
 
 const ENDED = "bench.ended";

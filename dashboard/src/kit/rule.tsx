@@ -1,5 +1,6 @@
 /** A rule of the policy: what it matches and what it decides. */
-import type { PolicyRule } from "../../../src/client/schema.ts";
+import type { ComponentChildren } from "preact";
+import type { JobSafety, PolicyRule } from "../../../src/client/schema.ts";
 import { Badge, type Tone } from "./badge.tsx";
 import { Facts } from "./layout.tsx";
 import { duration } from "./numbers.ts";
@@ -30,6 +31,26 @@ export function matchParts(match: PolicyRule["match"]): readonly (readonly [stri
   });
 }
 
+/** What shadow rules would have decided about a job. */
+export function shadowFacts({
+  shadow = [],
+}: Pick<JobSafety, "shadow">): readonly (readonly [string, ComponentChildren])[] {
+  if (shadow.length === 0) return [];
+  return [
+    [
+      "shadow rules",
+      <ul key="shadow">
+        {shadow.map(({ rule_id, decision, fault }) => (
+          <li key={rule_id}>
+            <code>{rule_id}</code> would decide <EffectBadge effect={decision} />
+            {fault !== undefined && <span> – its condition failed: {fault}</span>}
+          </li>
+        ))}
+      </ul>,
+    ],
+  ];
+}
+
 export function RuleFacts({ rule }: { readonly rule: PolicyRule }) {
   const { approval, constraints, remediations } = rule;
   const parts = matchParts(rule.match);
@@ -38,6 +59,7 @@ export function RuleFacts({ rule }: { readonly rule: PolicyRule }) {
       of={[
         ["decision", <EffectBadge key="effect" effect={rule.decision} />],
         ["reason", rule.reason],
+        ["shadow", rule.shadow && "evaluated and recorded, not enforced"],
         ...parts.map(([name, text]) => [name, <code key={name}>{text}</code>] as const),
         ["matches", parts.length === 0 && "every request"],
         ["approval expires", approval?.expires_ms != null && duration(approval.expires_ms)],

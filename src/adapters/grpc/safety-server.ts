@@ -16,6 +16,7 @@ import {
   status,
   type UntypedServiceImplementation,
 } from "@grpc/grpc-js";
+import type { PolicyRequest } from "../../core/policy/decision.ts";
 import { explain } from "../../core/policy/explain.ts";
 import type { LiveKernel } from "../../core/policy/kernel.ts";
 import type { Log } from "../../ports/log.ts";
@@ -59,7 +60,8 @@ export async function startSafetyServer(options: SafetyServerOptions): Promise<S
     ...(trust.token !== null && { interceptors: [tokenCheck(trust.token, log)] }),
   });
   server.addService(DEFINITION, implementation(options));
-  const many: Answer = (bytes) => decideFrame(bytes, (check) => encodeDecision(kernel.decide(decodeCheck(check))));
+  const many: Answer = (bytes) =>
+    decideFrame(bytes, (check) => encodeDecision(kernel.decide(timed(decodeCheck(check)))));
   server.addService(FRAMES, { Check: handler("CheckFrame", many, log) });
   const target = host.includes(":") && !host.startsWith("[") ? `[${host}]` : host;
   const port = await bind(server, `${target}:${options.port}`, credentialsOf(trust));
@@ -73,19 +75,24 @@ const STOP_MS_MAX = 5_000;
 type Answer = (bytes: Buffer) => Uint8Array | Promise<Uint8Array>;
 
 function implementation({ kernel, log, snapshots }: SafetyServerOptions): UntypedServiceImplementation {
-  const decide: Answer = (bytes) => encodeDecision(kernel.decide(decodeCheck(bytes)));
+  const decide: Answer = (bytes) => encodeDecision(kernel.decide(timed(decodeCheck(bytes))));
   const answers: Readonly<Record<SafetyMethod, Answer>> = {
     Check: decide,
     Evaluate: decide,
     // The kernel has no side effects, so a simulation is a decision.
     Simulate: decide,
     Explain(bytes) {
-      const { decision, tried, omitted } = explain(kernel.inForce.snapshot, decodeCheck(bytes));
+      const { decision, tried, omitted } = explain(kernel.inForce.snapshot, timed(decodeCheck(bytes)));
       return encodeDecision(decision, { tried, omitted });
     },
     ListSnapshots: async () => encodeSnapshots((await snapshots?.()) ?? [kernel.inForce.snapshot.hash]),
   };
   return Object.fromEntries(Object.entries(answers).map(([name, answer]) => [name, handler(name, answer, log)]));
+}
+
+/** Callers of earlier versions and of third parties send no time. */
+function timed(request: PolicyRequest): PolicyRequest {
+  return request.nowMs === undefined ? { ...request, nowMs: Date.now() } : request;
 }
 
 function handler(method: string, answer: Answer, log: Log): handleUnaryCall<Buffer, Buffer> {

@@ -7,6 +7,7 @@
  *    UNIMPLEMENTED receives single checks.
  */
 import { status } from "@grpc/grpc-js";
+import type { PolicyRequest } from "../../core/policy/decision.ts";
 import type { Log } from "../../ports/log.ts";
 import type { Checked, Safety } from "../../ports/safety.ts";
 import { decodeDecision, encodeCheck, SAFETY_BYTES_MAX } from "../../protocol/safety.ts";
@@ -38,7 +39,7 @@ export function openGrpcSafety({ address, timeoutMs, trust = NO_TRUST, log }: Gr
     safety: {
       local: null,
       // Encoding errors are thrown before anything is sent: they are not outages.
-      check: async (request) => batcher.check(encodeCheck(request)),
+      check: async (request) => atTimeOf(request, await batcher.check(encodeCheck(request))),
       probe: async () => {
         // A kernel that rejects the call is there.
         const called = await client.call(PROBE, NO_BYTES, Math.min(timeoutMs(), PROBE_MS_MAX));
@@ -47,6 +48,12 @@ export function openGrpcSafety({ address, timeoutMs, trust = NO_TRUST, log }: Gr
     },
     close: () => client.close(),
   };
+}
+
+/** Kernels of third parties do not return the time that the check contained. */
+function atTimeOf({ nowMs }: PolicyRequest, checked: Checked): Checked {
+  if (nowMs === undefined || checked.kind !== "decided" || checked.decision.atMs !== undefined) return checked;
+  return { kind: "decided", decision: { ...checked.decision, atMs: nowMs } };
 }
 
 interface PendingCheck {

@@ -325,6 +325,8 @@ function describeJob(job: Json): string {
   if (job.safety) {
     const { decision, rule_id, reason } = job.safety;
     fields.push(["safety", `${decision} by ${rule_id ?? "default decision"}: ${reason}`]);
+    if (job.safety.time_dependent) fields.push(["decided for", job.safety.evaluated_at]);
+    for (const shadow of job.safety.shadow ?? []) fields.push(["shadow", `${shadow.decision} by ${shadow.rule_id}`]);
   }
   if (job.approval) fields.push(["approval", describeApproval(job.approval)]);
   if (job.bypass) {

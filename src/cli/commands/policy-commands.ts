@@ -61,6 +61,7 @@ function addExplain(policy: Command, { io, client, exit }: CommandContext): void
     .option("--pack <id>", "pack id")
     .option("--mcp <part=name>", "server, tool, resource or action of an MCP call; repeatable", pair, {})
     .option("--caller <part=value>", "key, name, role or tenant of the submitter (default: you); repeatable", pair, {})
+    .option("--at <time>", "time of the evaluation, such as `2026-03-02T09:30:00Z` (default: now)")
     .action(async (topic: string, input: string | undefined, options: QuestionOptions) =>
       exit(await (await commands()).explainPolicy(io, client, topic, input, options)),
     );

@@ -28,6 +28,7 @@ export interface QuestionOptions {
   readonly requires: readonly string[];
   readonly mcp: Readonly<Record<string, string>>;
   readonly caller: Readonly<Record<string, string>>;
+  readonly at?: string;
 }
 
 /** Validates a file without a control plane. */
@@ -155,6 +156,7 @@ function questionFrom(topic: string, input: unknown, options: QuestionOptions): 
     actor_id: options.actor,
     actor_type: options.actorType,
     pack_id: options.pack,
+    now: options.at,
     input,
   };
   return {
@@ -169,7 +171,7 @@ function questionFrom(topic: string, input: unknown, options: QuestionOptions): 
 }
 
 function requestFrom(question: PolicyRequestBody, command: "explain" | "simulate"): PolicyRequest {
-  const read = readPolicyRequest(question, DEFAULT_ORG);
+  const read = readPolicyRequest(question, DEFAULT_ORG, Date.now());
   if (read.kind === "ok") return read.request;
   throw new CliError(EXIT.usage, read.problems.join("; "), `cordum policy ${command} --help`);
 }
@@ -210,12 +212,17 @@ function explanationText(answer: Json): string {
     `  rule ${rule_id} did not match:\n`,
     ...mismatches.map(({ part, text }: Json) => `    ${part}: ${text}\n`),
   ]);
+  const shadow = (answer.shadow ?? []).map(
+    ({ rule_id, decision, fault }: Json) =>
+      `  shadow rule ${rule_id} would decide ${decision}${fault === undefined ? "" : ` (its condition failed: ${fault})`}\n`,
+  );
+  const at = answer.time_dependent ? `evaluated at ${answer.evaluated_at}\n` : "";
   const limits = (answer.limits ?? []).map(
     ({ rule_id, kind, used, max, within_ms, by }: Json) =>
       `  rule ${rule_id}: ${kind}${used === undefined ? "" : ` ${used} of`} ${max} in ${formatDuration(within_ms)} by ${by}\n`,
   );
   const more = answer.omitted > 0 ? `  ${answer.omitted} more rules did not match\n` : "";
-  return `${answer.decision} by ${rule}: ${answer.reason}\nsnapshot ${answer.snapshot}\n${tried.join("")}${more}${limits.join("")}`;
+  return `${answer.decision} by ${rule}: ${answer.reason}\nsnapshot ${answer.snapshot}\n${at}${shadow.join("")}${tried.join("")}${more}${limits.join("")}`;
 }
 
 function simulationText(answer: Json, requests: readonly PolicyRequestBody[]): string {

@@ -160,7 +160,7 @@ export function jobHashOf(job: Job): string {
 function voidReason(approval: Approval, present: { readonly job: Job; readonly decision: Decision }): string | null {
   if (jobHashOf(present.job) !== approval.jobHash) return "the job has changed since the approval was requested";
   if (present.decision.snapshot !== approval.snapshot) return "the policy has changed since the approval was requested";
-  // Same job, same policy: only a kernel with inputs of its own can decide differently.
+  // Same job, same policy: a condition that reads the time, or a kernel with inputs of its own.
   if (present.decision.effect !== "require_approval") return "the safety kernel no longer requires approval";
   return null;
 }

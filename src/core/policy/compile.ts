@@ -3,6 +3,7 @@
  *
  * 1. A snapshot is immutable; its hash covers the whole document: equal hashes mean equal decisions.
  * 2. The index only excludes rules that cannot match. The remaining rules are evaluated in document order.
+ * 3. Shadow rules keep their position, but have an index and conditions of their own: no enforced decision depends on them.
  */
 import { createHash } from "node:crypto";
 import { bareTopic } from "../model/canonical.ts";
@@ -22,7 +23,14 @@ export interface Snapshot {
   readonly rules: readonly CompiledRule[];
   readonly index: RuleIndex;
   readonly conditions: Conditions;
+  /** Null if there are none. */
+  readonly shadow: ShadowRules | null;
   readonly defaultDecision: Decision;
+}
+
+export interface ShadowRules {
+  readonly index: RuleIndex;
+  readonly conditions: Conditions;
 }
 
 /** Null fields match anything. */
@@ -62,13 +70,19 @@ export interface TopicPatterns {
 export function compile(document: PolicyDocument): Snapshot {
   const hash = hashOf(document);
   const conditions = new Conditions();
-  const rules = document.rules.map((rule) => compileRule(rule, hash, conditions));
+  const isShadow = ({ shadow }: Rule) => shadow === true;
+  const hasShadow = document.rules.some(isShadow);
+  const shadowConditions = hasShadow ? new Conditions(SHADOW_STEPS_MAX) : conditions;
+  const rules = document.rules.map((rule) => compileRule(rule, hash, isShadow(rule) ? shadowConditions : conditions));
   return {
     hash,
     document,
     rules,
-    index: new RuleIndex(rules),
+    index: new RuleIndex(rules, ({ rule }) => !isShadow(rule)),
     conditions,
+    shadow: hasShadow
+      ? { index: new RuleIndex(rules, ({ rule }) => isShadow(rule)), conditions: shadowConditions }
+      : null,
     defaultDecision: Object.freeze({
       effect: document.defaultDecision,
       ruleId: null,
@@ -150,3 +164,6 @@ function setOf<T>(names: readonly T[] | undefined): ReadonlySet<T> | null {
 function hashOf(document: PolicyDocument): string {
   return createHash("sha256").update(canonicalText(document)).digest("hex").slice(0, 32);
 }
+
+/** All conditions of shadow rules in one check: a fifth of what the enforced rules may take. */
+const SHADOW_STEPS_MAX = 20_000;

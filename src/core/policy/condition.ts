@@ -5,11 +5,14 @@
  * 2. A condition yields true, false, or an error text. The rule decides what an error means.
  * 3. A condition that reads an omitted input always yields an error: `has(input.amount)` must not become false because
  *    the input is too large.
+ * 4. `now` is part of the request: the same request gives the same outcome.
  */
 import type { ParseResult } from "@marcbachmann/cel-js";
 import type { StepBudget } from "../expression/budget.ts";
-import { faultOf, Language } from "../expression/language.ts";
+import { faultOf, Language, type LanguageOptions } from "../expression/language.ts";
+import { Meter } from "../expression/meter.ts";
 import { nodesOf } from "../expression/metered-source.ts";
+import { BusinessHours } from "./business-hours.ts";
 import type { PolicyRequest } from "./decision.ts";
 import { CallerFields, McpCall, RequestView } from "./request-view.ts";
 
@@ -23,6 +26,7 @@ export interface Condition {
   readonly run: ParseResult;
   readonly readsInput: boolean;
   readonly readsCaller: boolean;
+  readonly readsNow: boolean;
 }
 
 export type CompiledCondition =
@@ -32,23 +36,34 @@ export type CompiledCondition =
 /** The conditions of one policy. One check at a time: `open`, `ask`, `close`. */
 export class Conditions {
   readonly #view = new RequestView();
-  readonly #language = new Language({
-    variables: VARIABLES,
-    what: "the conditions",
-    stepsMax: STEPS_MAX,
-    whenTooLong: "split the rule in two",
-    extend: (environment) => {
-      environment.registerType("Mcp", {
-        ctor: McpCall,
-        fields: { server: "string", tool: "string", resource: "string", action: "string" },
-      });
-      environment.registerType("Caller", {
-        ctor: CallerFields,
-        fields: { key: "string", name: "string", role: "string", tenant: "string" },
-      });
-    },
-  });
-  readonly #meter = this.#language.meter;
+  readonly #meter: Meter;
+  readonly #hours = new BusinessHours();
+  readonly #language: Language;
+  #isTimed = false;
+
+  constructor(stepsMax: number = STEPS_MAX) {
+    const meter = new Meter("the conditions", stepsMax);
+    this.#meter = meter;
+    const options: LanguageOptions = {
+      variables: VARIABLES,
+      what: "the conditions",
+      stepsMax,
+      whenTooLong: "split the rule in two",
+      refuse: (ast) => this.#hours.add(nodesOf(ast)),
+      extend: (environment) => {
+        environment.registerType("Mcp", {
+          ctor: McpCall,
+          fields: { server: "string", tool: "string", resource: "string", action: "string" },
+        });
+        environment.registerType("Caller", {
+          ctor: CallerFields,
+          fields: { key: "string", name: "string", role: "string", tenant: "string" },
+        });
+        this.#hours.register(environment, meter);
+      },
+    };
+    this.#language = new Language(options, meter);
+  }
 
   compile(text: string): CompiledCondition {
     return this.#compiled(text, ["bool"], "a boolean");
@@ -68,7 +83,8 @@ export class Conditions {
     }
     const nodes = nodesOf(ast);
     const reads = (variable: string) => nodes.some(({ op, args }) => op === "id" && args === variable);
-    return { kind: "ok", condition: { run, readsInput: reads("input"), readsCaller: reads("caller") } };
+    const condition = { run, readsInput: reads("input"), readsCaller: reads("caller"), readsNow: reads("now") };
+    return { kind: "ok", condition };
   }
 
   /** Runs `work` within the budget of a request that evaluates many checks. */
@@ -85,9 +101,15 @@ export class Conditions {
     return this.#meter.steps;
   }
 
+  /** Whether a condition that reads `now` was evaluated since `open`. */
+  get isTimed(): boolean {
+    return this.#isTimed;
+  }
+
   open(request: PolicyRequest): void {
     this.#meter.reset();
     this.#view.request = request;
+    this.#isTimed = false;
   }
 
   close(): void {
@@ -110,8 +132,12 @@ export class Conditions {
     });
   }
 
-  #answer<T>({ run, readsInput }: Condition, read: (answer: unknown) => T | string): T | string {
+  #answer<T>({ run, readsInput, readsNow }: Condition, read: (answer: unknown) => T | string): T | string {
     if (readsInput && this.#view.request?.inputOmitted !== undefined) return INPUT_OMITTED;
+    if (readsNow) {
+      if (this.#view.request?.nowMs === undefined) return TIME_UNKNOWN;
+      this.#isTimed = true;
+    }
     try {
       const answer: unknown = run(this.#view);
       return this.#meter.isOver ? this.#meter.fault : read(answer);
@@ -136,7 +162,9 @@ const VARIABLES = {
   pack_id: "string",
   mcp: "Mcp",
   caller: "Caller",
+  now: "google.protobuf.Timestamp",
   input: "dyn",
 } as const;
 
 const INPUT_OMITTED = "the input is not available to the policy: it is too large or stored elsewhere";
+const TIME_UNKNOWN = "the time of the evaluation is not known";

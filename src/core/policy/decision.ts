@@ -19,6 +19,8 @@ export interface PolicyRequest {
   readonly callerKey?: string | undefined;
   /** The authenticated submitter; absent if unknown. */
   readonly caller?: Caller | undefined;
+  /** The time of the evaluation: `now` in conditions. Absent from callers that do not send it. */
+  readonly nowMs?: number | undefined;
   /** The inline input; null if it is stored elsewhere. */
   readonly input: unknown;
   /** Set if the input is not included; size in bytes, 0 if unknown. */
@@ -37,6 +39,12 @@ export interface Decision {
   readonly reason: string;
   /** Hash of the policy. */
   readonly snapshot: string;
+  /** The time that conditions saw as `now`. Absent in decisions of earlier versions. */
+  readonly atMs?: number;
+  /** A condition that reads `now` was evaluated: the decision may differ at another time. */
+  readonly isTimed?: true;
+  /** Shadow rules that would have decided, in document order; at most `SHADOW_MAX`. */
+  readonly shadow?: readonly ShadowVerdict[];
   /** With `allow_with_constraints`. */
   readonly constraints?: Constraints;
   /** Alternatives for the submitter. */
@@ -48,6 +56,16 @@ export interface Decision {
   /** Limits of earlier rules, in their order. Applied by the engine, and not stored. */
   readonly limits?: readonly Limit[];
 }
+
+/** What a shadow rule would have decided if it were enforced, and no other shadow rule. */
+export interface ShadowVerdict {
+  readonly ruleId: string;
+  readonly effect: Effect;
+  /** The condition could not be evaluated, and the rule counts as matching because of that. */
+  readonly fault?: string;
+}
+
+export const SHADOW_MAX = 8;
 
 export interface ApprovalTerms {
   /** null: the setting `approval.expires_ms`. */

@@ -47,6 +47,8 @@ export interface Rule {
   readonly throttle?: ThrottleTerms;
   /** The rule applies beyond the limit. */
   readonly velocity?: VelocityTerms;
+  /** Evaluated and recorded, not enforced. */
+  readonly shadow?: true;
 }
 
 /** All given parts must match; within a part, one name suffices. */
@@ -101,8 +103,9 @@ const RULE_KEYS = [
   "approval",
   "throttle",
   "velocity",
+  "shadow",
 ] as const;
-const RULE_SHAPE = "a rule is a map with `id`, `match`, `decision` and `reason`";
+const RULE_SHAPE = "a rule is a map with `id`, `match`, `decision` and `reason` (optional with `allow`)";
 const DEFAULT_EFFECTS: readonly DefaultEffect[] = ["allow", "deny", "require_approval"];
 
 type RuleFields = ReadonlyMap<(typeof RULE_KEYS)[number], Node>;
@@ -141,11 +144,17 @@ function readRule(yaml: YamlFields, node: Node, conditions: Conditions): Rule {
     return optionalField(fields, key, read);
   };
   const decision = needed("decision", (value) => yaml.choice(value, "decision", EFFECTS, "deny"));
+  const id = needed("id", (value) => yaml.text(value, "id")) ?? "";
+  const readReason = (value: Node) => yaml.text(value, "reason");
+  const reason =
+    decision === "allow"
+      ? (optionalField(fields, "reason", readReason) ?? `rule \`${id}\` allows it`)
+      : needed("reason", readReason);
   const rule = {
-    id: needed("id", (value) => yaml.text(value, "id")) ?? "",
+    id,
     match: needed("match", (value) => readMatch(yaml, value, conditions)) ?? {},
     decision: decision ?? "deny",
-    reason: needed("reason", (value) => yaml.text(value, "reason")) ?? "",
+    reason: reason ?? "",
   };
   if (decision !== undefined) checkTerms(yaml, node, fields, decision);
   const terms = {
@@ -154,6 +163,7 @@ function readRule(yaml: YamlFields, node: Node, conditions: Conditions): Rule {
     approval: optionalField(fields, "approval", (value) => readApproval(yaml, value)),
     throttle: optionalField(fields, "throttle", (value) => readThrottle(yaml, value)),
     velocity: optionalField(fields, "velocity", (value) => readVelocity(yaml, value, conditions)),
+    shadow: optionalField(fields, "shadow", (value) => yaml.flag(value, "shadow")) || undefined,
   };
   return { ...rule, ...present(terms) };
 }
@@ -169,6 +179,9 @@ function checkTerms(yaml: YamlFields, rule: Node, fields: RuleFields, decision: 
   only("constraints", "allow_with_constraints");
   only("approval", "require_approval");
   only("throttle", "throttle");
+  const shadow = fields.get("shadow");
+  if (shadow !== undefined && (fields.has("velocity") || fields.has("throttle")))
+    yaml.problem(shadow, "a shadow rule counts nothing: remove `shadow`, or `velocity` and `throttle`");
   const velocity = fields.get("velocity");
   if (velocity !== undefined && fields.has("throttle"))
     yaml.problem(velocity, "a rule has `throttle` or `velocity`, not both; write two rules");

@@ -1,8 +1,9 @@
 import { BudgetError, StepBudget } from "../expression/budget.ts";
+import type { Writable } from "../model/table.ts";
 import { canonicalRequest } from "./canonical-request.ts";
-import type { CompiledRule, Snapshot } from "./compile.ts";
+import type { CompiledRule, ShadowRules, Snapshot } from "./compile.ts";
 import type { Conditions, Outcome } from "./condition.ts";
-import { type Decision, EFFECTS, type Effect, type PolicyRequest } from "./decision.ts";
+import { type Decision, EFFECTS, type Effect, type PolicyRequest, SHADOW_MAX, type ShadowVerdict } from "./decision.ts";
 import { type Limit, limitKey } from "./limits/limit.ts";
 import { matchesTopic, type NamePatterns, Topic } from "./pattern.ts";
 import { labelOf } from "./request-view.ts";
@@ -11,12 +12,14 @@ import type { Bucket } from "./rule-index.ts";
 /**
  * The safety kernel: the first matching rule decides, else the policy's default.
  *
- * 1. The same snapshot and request give the same decision.
+ * 1. The same snapshot and request give the same decision; the time of the evaluation is part of the request.
  * 2. A failed condition never weakens the outcome. Rules that deny, throttle or require approval count as matching;
  *    `allow` counts as not matching; `allow_with_constraints` denies, because a later rule might allow without
  *    constraints. The reason says so.
  * 3. Conditions are evaluated only if everything else matches and no earlier rule decides.
  * 4. A rule with a limit decides only beyond it. The counts are not known here: the limit is part of the decision.
+ * 5. Shadow rules decide nothing. Those that would have decided are recorded; their conditions have a step budget of their
+ *    own, so that an expensive or broken one changes no decision.
  */
 
 export function evaluate(snapshot: Snapshot, received: PolicyRequest): Decision {
@@ -26,8 +29,76 @@ export function evaluate(snapshot: Snapshot, received: PolicyRequest): Decision 
   snapshot.index.find(request, topic, found);
   const first = firstPlain(snapshot.rules, found, request, topic);
   const candidates = conditionalBefore(first, snapshot.rules, found, request, topic);
-  const decision = snapshot.rules[first]?.decision ?? snapshot.defaultDecision;
-  return candidates === null ? decision : evaluateConditions(snapshot, candidates, request, decision);
+  const otherwise = snapshot.rules[first]?.decision ?? snapshot.defaultDecision;
+  const { decision, position, limits } =
+    candidates === null
+      ? { decision: otherwise, position: first, limits: [] }
+      : evaluateConditions(snapshot, candidates, request, { decision: otherwise, position: first });
+  const isTimed = candidates !== null && snapshot.conditions.isTimed;
+  const { shadow } = snapshot;
+  const verdicts = shadow === null ? [] : shadowVerdicts(snapshot, shadow, request, topic, position);
+  return complete(decision, { nowMs: request.nowMs, isTimed, limits, verdicts });
+}
+
+/** Of the rule at a position. */
+export interface Placed<T> {
+  readonly position: number;
+  readonly value: T;
+}
+
+/** What is recorded beside a decision. */
+interface Circumstances {
+  readonly nowMs: number | undefined;
+  readonly isTimed: boolean;
+  readonly limits: readonly Placed<Limit>[];
+  readonly verdicts: readonly Placed<ShadowVerdict>[];
+}
+
+export function complete(decision: Decision, { nowMs, isTimed, limits, verdicts }: Circumstances): Decision {
+  const record = (one: Decision, before: number): Decision => {
+    const shadow = verdicts.filter(({ position }) => position < before).map(({ value }) => value);
+    if (nowMs === undefined && shadow.length === 0) return one;
+    const copy: Writable<Decision> = { ...one };
+    if (nowMs !== undefined) copy.atMs = nowMs;
+    if (isTimed) copy.isTimed = true;
+    if (shadow.length > 0) copy.shadow = shadow;
+    return copy;
+  };
+  const applied = limits.map(({ position, value }) => ({ ...value, exceeded: record(value.exceeded, position) }));
+  return record(withLimits(decision, applied), Number.POSITIVE_INFINITY);
+}
+
+/** The shadow rules before the position of the deciding rule that would have decided instead of it. */
+function shadowVerdicts(
+  { rules }: Snapshot,
+  { index, conditions }: ShadowRules,
+  request: PolicyRequest,
+  topic: Topic,
+  before: number,
+): readonly Placed<ShadowVerdict>[] {
+  const found: Bucket[] = [];
+  index.find(request, topic, found);
+  const positions = new Set(found.flatMap(({ plain, conditional }) => [...plain, ...conditional]));
+  const verdicts: Placed<ShadowVerdict>[] = [];
+  conditions.open(request);
+  try {
+    for (const position of [...positions].sort((a, b) => a - b)) {
+      const rule = rules[position];
+      if (position >= before || verdicts.length >= SHADOW_MAX || rule === undefined) break;
+      const outcome = matches(rule, request, topic) && (rule.when === null || conditions.evaluate(rule.when));
+      const decision = decisionAfter(rule, outcome);
+      if (decision !== null) verdicts.push({ position, value: shadowVerdict(decision, outcome) });
+    }
+  } finally {
+    conditions.close();
+  }
+  return verdicts;
+}
+
+/** `decision`: of the shadow rule, after the outcome of its condition. */
+export function shadowVerdict({ ruleId, effect }: Decision, outcome: Outcome): ShadowVerdict {
+  const verdict = { ruleId: ruleId ?? "", effect };
+  return typeof outcome === "string" ? { ...verdict, fault: outcome } : verdict;
 }
 
 /** The decision of a rule whose other parts match, given the outcome of its condition; null if it does not decide. */
@@ -90,17 +161,22 @@ function conditionalBefore(
   return positions;
 }
 
+interface Decided {
+  readonly decision: Decision;
+  readonly position: number;
+}
+
 function evaluateConditions(
   { rules, conditions }: Snapshot,
   positions: number[],
   request: PolicyRequest,
-  otherwise: Decision,
-): Decision {
+  otherwise: Decided,
+): Decided & { readonly limits: readonly Placed<Limit>[] } {
   if (positions.length > 1) positions.sort((a, b) => a - b);
   conditions.open(request);
   try {
     let previous = -1;
-    const limits: Limit[] = [];
+    const limits: Placed<Limit>[] = [];
     for (const position of positions) {
       const rule = rules[position];
       // A rule can be found under several keys.
@@ -109,10 +185,10 @@ function evaluateConditions(
       const decision = decisionAfter(rule, rule.when === null || conditions.evaluate(rule.when));
       const limited = decision === null ? null : limitedBy(rule, decision, request, conditions);
       if (limited === null) continue;
-      if (limited.kind === "decides") return withLimits(limited.decision, limits);
-      limits.push(limited.limit);
+      if (limited.kind === "decides") return { decision: limited.decision, position, limits };
+      limits.push({ position, value: limited.limit });
     }
-    return withLimits(otherwise, limits);
+    return { ...otherwise, limits };
   } finally {
     conditions.close();
   }
@@ -144,7 +220,7 @@ export function limitedBy(
 }
 
 /** A job that is denied in any case does not wait for a slot first. */
-export function withLimits(decision: Decision, limits: readonly Limit[]): Decision {
+function withLimits(decision: Decision, limits: readonly Limit[]): Decision {
   const relevant = decision.effect === "deny" ? limits.filter(({ kind }) => kind !== "throttle") : limits;
   return relevant.length === 0 ? decision : { ...decision, limits: relevant };
 }
@@ -214,9 +290,14 @@ export interface Simulation {
 /** Fifty checks that use their whole limit, or thousands of usual ones. */
 export const simulationBudget = (): StepBudget => new StepBudget("the simulation", 5_000_000);
 
+/** Runs evaluations of a snapshot within the budget of a request. */
+export function withinBudget<T>({ conditions, shadow }: Snapshot, budget: StepBudget, work: () => T): T {
+  return conditions.within(budget, () => (shadow === null ? work() : shadow.conditions.within(budget, work)));
+}
+
 /** Throws a `BudgetError` if the requests together exceed the budget: a cut-off condition is no decision. */
 export function simulate(snapshot: Snapshot, requests: readonly PolicyRequest[], budget: StepBudget): Simulation {
-  const decisions = snapshot.conditions.within(budget, () =>
+  const decisions = withinBudget(snapshot, budget, () =>
     requests.map((request) => {
       const decision = evaluate(snapshot, request);
       // At most a tenth of the rules is matched beyond the index.

@@ -2,8 +2,9 @@ import { formatDuration } from "../retry/duration.ts";
 import { canonicalRequest } from "./canonical-request.ts";
 import type { CompiledRule, Snapshot } from "./compile.ts";
 import type { Outcome } from "./condition.ts";
-import type { Decision, PolicyRequest } from "./decision.ts";
+import { type Decision, type PolicyRequest, SHADOW_MAX, type ShadowVerdict } from "./decision.ts";
 import {
+  complete,
   decisionAfter,
   hasAny,
   hasLabel,
@@ -12,7 +13,8 @@ import {
   hasTopic,
   limitedBy,
   matches,
-  withLimits,
+  type Placed,
+  shadowVerdict,
 } from "./evaluate.ts";
 import type { Limit } from "./limits/limit.ts";
 import { Topic } from "./pattern.ts";
@@ -44,20 +46,33 @@ export const TRIED_MAX = 100;
 export function explain(snapshot: Snapshot, received: PolicyRequest): Explanation {
   const request = canonicalRequest(received);
   const topic = new Topic(request.topic);
+  const { conditions, shadow } = snapshot;
   const tried: TriedRule[] = [];
-  const limits: Limit[] = [];
+  const limits: Placed<Limit>[] = [];
+  const verdicts: Placed<ShadowVerdict>[] = [];
   let count = 0;
-  snapshot.conditions.open(request);
+  const end = (decision: Decision): Explanation => ({
+    decision: complete(decision, { nowMs: request.nowMs, isTimed: conditions.isTimed, limits, verdicts }),
+    tried,
+    omitted: count - tried.length,
+  });
+  conditions.open(request);
+  shadow?.conditions.open(request);
   try {
-    for (const rule of snapshot.rules) {
+    for (const [position, rule] of snapshot.rules.entries()) {
       const isMatch = matches(rule, request, topic);
-      const outcome = isMatch && (rule.when === null || snapshot.conditions.evaluate(rule.when));
+      const isShadow = rule.rule.shadow === true;
+      if (isShadow && isMatch && verdicts.length >= SHADOW_MAX) continue;
+      const used = isShadow && shadow !== null ? shadow.conditions : conditions;
+      const outcome = isMatch && (rule.when === null || used.evaluate(rule.when));
       const matching = decisionAfter(rule, outcome);
-      const limited = matching === null ? null : limitedBy(rule, matching, request, snapshot.conditions);
-      if (limited?.kind === "decides") {
-        return { decision: withLimits(limited.decision, limits), tried, omitted: count - tried.length };
+      if (isShadow && matching !== null) {
+        verdicts.push({ position, value: shadowVerdict(matching, outcome) });
+        continue;
       }
-      if (limited?.kind === "limits") limits.push(limited.limit);
+      const limited = matching === null ? null : limitedBy(rule, matching, request, conditions);
+      if (limited?.kind === "decides") return end(limited.decision);
+      if (limited?.kind === "limits") limits.push({ position, value: limited.limit });
       count += 1;
       if (tried.length >= TRIED_MAX) continue;
       const mismatches = limitMismatch(rule, limited?.limit, matching) ?? [
@@ -65,10 +80,11 @@ export function explain(snapshot: Snapshot, received: PolicyRequest): Explanatio
       ];
       tried.push({ ruleId: rule.rule.id, mismatches });
     }
+    return end(snapshot.defaultDecision);
   } finally {
-    snapshot.conditions.close();
+    conditions.close();
+    shadow?.conditions.close();
   }
-  return { decision: withLimits(snapshot.defaultDecision, limits), tried, omitted: count - tried.length };
 }
 
 /** A rule that matches and has a limit; null for others. */
@@ -130,7 +146,11 @@ function mismatchesOf(rule: CompiledRule, request: PolicyRequest, topic: Topic):
 function unanswered({ rule, when }: CompiledRule, outcome: Outcome, request: PolicyRequest): Mismatch {
   const text =
     outcome === false ? `is false: ${quoted(rule.match.when ?? "")}` : `failed, so the rule does not allow: ${outcome}`;
-  return { part: "when", text: when?.readsCaller ? `${text}; ${callerText(request)}` : text };
+  const facts = [
+    ...(when?.readsCaller ? [callerText(request)] : []),
+    ...(when?.readsNow && request.nowMs !== undefined ? [`now is ${new Date(request.nowMs).toISOString()}`] : []),
+  ];
+  return { part: "when", text: [text, ...facts].join("; ") };
 }
 
 function callerText(request: PolicyRequest): string {

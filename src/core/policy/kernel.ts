@@ -62,11 +62,14 @@ export class LiveKernel {
 
   /** Evaluation steps of the last decision of this process. */
   get stepsOfLast(): number {
-    return this.#inForce.snapshot.conditions.steps;
+    const { conditions, shadow } = this.#inForce.snapshot;
+    return conditions.steps + (shadow?.conditions.steps ?? 0);
   }
 
   decide(request: PolicyRequest): Decision {
-    this.#inForce.snapshot.conditions.reset();
+    const { conditions, shadow } = this.#inForce.snapshot;
+    conditions.reset();
+    shadow?.conditions.reset();
     return evaluate(this.#inForce.snapshot, request);
   }
 }

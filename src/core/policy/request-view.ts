@@ -43,6 +43,9 @@ export class RequestView {
   get caller(): CallerFields {
     return new CallerFields(this.request);
   }
+  get now(): Date {
+    return new Date(this.request?.nowMs ?? Number.NaN);
+  }
   get input(): unknown {
     return this.request?.input ?? null;
   }

@@ -35,12 +35,14 @@ export class RuleIndex {
   /** By key and value; null for rules that require only the key. */
   readonly #labels = new Map<string, Map<string | null, Bucket>>();
 
-  constructor(rules: readonly CompiledRule[]) {
+  constructor(rules: readonly CompiledRule[], isIndexed: (rule: CompiledRule) => boolean) {
     const shared = new Map<string, number>();
-    const ways = rules.map(indexOptions);
-    for (const key of ways.flat(2)) shared.set(nameOf(key), (shared.get(nameOf(key)) ?? 0) + 1);
+    const ways = rules.map((rule) => (isIndexed(rule) ? indexOptions(rule) : null));
+    for (const key of ways.flatMap((way) => way ?? []).flat())
+      shared.set(nameOf(key), (shared.get(nameOf(key)) ?? 0) + 1);
     for (const [position, rule] of rules.entries()) {
-      for (const key of rarest(ways[position] ?? [], shared)) put(this.#bucketOf(key), position, isConditional(rule));
+      const way = ways[position];
+      if (way) for (const key of rarest(way, shared)) put(this.#bucketOf(key), position, isConditional(rule));
     }
   }
 

@@ -3,8 +3,9 @@ import { nonFiniteIn } from "../model/canonical.ts";
 import { fitsWithin, isTooDeep } from "../model/json.ts";
 import { suggestion } from "../model/suggestion.ts";
 import { formatDuration, parseDuration, quote } from "../retry/duration.ts";
-import { cronTimes, timeZoneProblem } from "./cron.ts";
+import { cronTimes } from "./cron.ts";
 import { OVERLAPS, type Overlap, type Schedule, slotAfter, type Timing, withDue } from "./schedule.ts";
+import { timeZoneProblem } from "./time-zone.ts";
 
 /** What a client sets, with defaults. */
 export interface ScheduleSpec {

@@ -31,7 +31,7 @@ export class AuditBatch {
 /** The common part of decisions that can share an entry; null for other entries. */
 function permissionLike({ kind, who, what, facts }: AuditLine): string | null {
   if (kind !== "decision" || what !== "allow" || facts === undefined) return null;
-  return [who, facts.topic, facts.rule, facts.snapshot, facts.caller_name].join("\n");
+  return [who, facts.topic, facts.rule, facts.snapshot, facts.caller_name, facts.now, facts.shadow].join("\n");
 }
 
 function joinedLine({ line, jobs }: Gathered): AuditLine {

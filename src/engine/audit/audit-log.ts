@@ -43,6 +43,10 @@ export function decisionLine({ id, org, topic, safety, submittedBy, caller }: Jo
     reason: safety?.reason ?? null,
     snapshot: safety?.snapshot ?? null,
   };
+  if (safety?.isTimed && safety.atMs !== undefined) facts.now = new Date(safety.atMs).toISOString();
+  if (safety?.shadow !== undefined) {
+    facts.shadow = safety.shadow.map(({ ruleId, effect }) => `${ruleId}: ${effect}`).join(", ");
+  }
   if (caller?.role !== undefined) facts.caller_role = caller.role;
   if (caller?.name !== undefined) facts.caller_name = caller.name;
   if (caller?.tenant !== undefined) facts.caller_tenant = caller.tenant;

@@ -8,7 +8,7 @@ import { payloadValue } from "../../core/model/payload.ts";
 import { intentOf } from "../../core/retry/intent.ts";
 import { BLOB_BYTES_MAX } from "../../ports/blobs.ts";
 import { type Put, put } from "../../ports/store.ts";
-import { decisionLine, recordAudit, repeatedLine } from "../audit/index.ts";
+import { recordAudit, recordDecision, repeatedLine } from "../audit/index.ts";
 import { decisionContext } from "../context.ts";
 import { placeJob } from "../dispatch/index.ts";
 import type { DispatchContext, Needs } from "../engine.ts";
@@ -78,7 +78,7 @@ async function takeIn(engine: DispatchContext & Needs<"audit">, submission: Subm
   const reservation = reserve(engine, submission, jobId, traceId);
 
   if (safety.local) {
-    const decision = safety.local(policyRequestOf(job));
+    const decision = safety.local(policyRequestOf(job, context.nowMs));
     if (decision.limits !== undefined) {
       const placed = await decideLimited(engine, job, decision, (decided, puts, guards) =>
         placeJob(engine, null, decided, [...reservation, ...puts], guards),
@@ -86,7 +86,7 @@ async function takeIn(engine: DispatchContext & Needs<"audit">, submission: Subm
       return placed === "stale" ? replay(engine, submission, job) : { kind: "accepted", jobId, traceId, state: placed };
     }
     const checked = decideSafety(job, decision, context);
-    recordAudit(engine, decisionLine(checked));
+    recordDecision(engine, checked);
     const placed = await placeJob(engine, null, checked, reservation);
     if (placed !== "stale") return { kind: "accepted", jobId, traceId, state: placed };
     const replayed = await replay(engine, submission, job);

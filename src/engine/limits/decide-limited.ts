@@ -4,7 +4,7 @@ import type { Decision } from "../../core/policy/decision.ts";
 import { type Applied, applyLimits, type Charge } from "../../core/policy/limits/apply-limits.ts";
 import { toStored, WINDOWS, windowsOf } from "../../core/policy/limits/window.ts";
 import { type Guard, type Put, put } from "../../ports/store.ts";
-import { auditPut, decisionLine } from "../audit/index.ts";
+import { decisionPut } from "../audit/index.ts";
 import { ConflictError } from "../commit.ts";
 import { decisionContext } from "../context.ts";
 import type { Needs } from "../engine.ts";
@@ -32,7 +32,7 @@ export async function decideLimited(
       // Nothing is written to the windows: the next decision need not wait for this commit.
       if (applied.charges.length === 0) release();
       const decided = decideSafety(withCounted(job, applied), applied.decision, decisionContext(engine, job));
-      const line = auditPut(engine, decisionLine(decided));
+      const line = decisionPut(engine, decided);
       const charges = chargesOf(engine, job.org, applied.charges, loaded);
       const state = await store(decided, [line, ...charges.puts], charges.guards);
       if (state !== "stale") countExceeded(engine, given, applied.decision);

@@ -8,7 +8,7 @@ import { type Put, put, type Versioned } from "../../ports/store.ts";
 import { fromBase64 } from "../../protocol/base64.ts";
 import { decodePacket, restorePacket } from "../../protocol/codec.ts";
 import type { Packet } from "../../protocol/packet.ts";
-import { auditPut, decisionLine } from "../audit/index.ts";
+import { auditPut, decisionPut } from "../audit/index.ts";
 import { retryOnConflict } from "../commit.ts";
 import { decisionContext } from "../context.ts";
 import { originalId, redeliveryId, retryKeyOf } from "../delivery/index.ts";
@@ -110,7 +110,8 @@ async function retryJob(
   ];
   if (redriven.step) return rejoinRun(engine, { found, redriven, by, puts });
   if (safety.local) {
-    const state = await placeRedriven(engine, found, redriven, safety.local(policyRequestOf(redriven)), puts);
+    const decision = safety.local(policyRequestOf(redriven, engine.world.clock.now()));
+    const state = await placeRedriven(engine, found, redriven, decision, puts);
     return state === "stale" ? "stale" : { kind: "revived", jobId, state };
   }
   const announced = submitMessage(name, redriven);
@@ -136,7 +137,7 @@ function placeRedriven(
     );
   }
   const decided = decideSafety(redriven, decision, decisionContext(engine, redriven));
-  return placeJob(engine, found, decided, [...puts, auditPut(engine, decisionLine(decided))]);
+  return placeJob(engine, found, decided, [...puts, decisionPut(engine, decided)]);
 }
 
 /** Extends the retention of the input. */

@@ -128,7 +128,7 @@ async function verdictOn(
   engine: Needs<"world" | "settings" | "commit" | "tasks" | "audit" | "safety">,
   job: Job,
 ): Promise<Pick<DryStep, "decision" | "unavailable">> {
-  const checked = await askKernel(engine, policyRequestOf(job));
+  const checked = await askKernel(engine, policyRequestOf(job, engine.world.clock.now()));
   return checked.kind === "decided"
     ? { decision: (await previewLimits(engine, job.org, checked.decision)).decision }
     : { decision: null, unavailable: checked.reason };

@@ -13,7 +13,7 @@ import { isRunFinal, RUNS, type Run, TIMELINE, timelineKey } from "../../core/mo
 import { markSubRunLeft } from "../../core/workflow/run/step-job.ts";
 import type { Message } from "../../ports/bus.ts";
 import { type Committed, type Guard, type Put, put, type Versioned } from "../../ports/store.ts";
-import { auditDecisionPuts, decisionLine, recordAudit } from "../audit/index.ts";
+import { decisionPuts, recordDecision } from "../audit/index.ts";
 import { decisionContext } from "../context.ts";
 import { capacityGuards, dispatchBlock, dispatched, drainBacklog, sendJob, windowOf } from "../dispatch/index.ts";
 import type { DispatchContext, Needs } from "../engine.ts";
@@ -130,8 +130,8 @@ function verdictsOn(
   { before, decided }: RunChange,
   judged: readonly Job[],
 ): readonly Put[] {
-  if (before === null && decided.run.parent !== undefined) return auditDecisionPuts(engine, judged);
-  for (const job of judged) recordAudit(engine, decisionLine(job));
+  if (before === null && decided.run.parent !== undefined) return decisionPuts(engine, judged);
+  for (const job of judged) recordDecision(engine, job);
   return [];
 }
 

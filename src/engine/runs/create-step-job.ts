@@ -41,9 +41,10 @@ function withInput(engine: Needs<"world" | "settings">, run: Run, start: Start, 
   if (input.kind === "too_large") return refusedJob(engine, run, start, "TooLarge", tooLargeText("input", input));
   const job = stepJob(run, start, input, context);
   if (start.kind !== "worker" || !safety.local) return job;
-  const decision = safety.local(policyRequestOf(job));
+  const present = decisionContext(engine, job);
+  const decision = safety.local(policyRequestOf(job, present.nowMs));
   // The windows of a limit are no part of the run's commit: the job is announced and decided on its own.
-  return decision.limits === undefined ? decideSafety(job, decision, decisionContext(engine, job)) : job;
+  return decision.limits === undefined ? decideSafety(job, decision, present) : job;
 }
 
 /** A job that failed before it was stored with its input. */

@@ -13,7 +13,7 @@ import { isFinal, type Job, type JobState } from "../../core/model/job.ts";
 import type { Decision } from "../../core/policy/decision.ts";
 import { decisionOnRecord } from "../../core/policy/limits/apply-limits.ts";
 import type { Put, Versioned } from "../../ports/store.ts";
-import { auditPut, decisionLine } from "../audit/index.ts";
+import { auditPut, decisionPut } from "../audit/index.ts";
 import { retryOnConflict } from "../commit.ts";
 import { decisionContext } from "../context.ts";
 import { loadTenantJob, placeJob, settleJob } from "../dispatch/index.ts";
@@ -130,7 +130,7 @@ function decideAgain(
     );
   }
   const next = decideSafety(job, given, decisionContext(engine, job));
-  return placeJob(engine, found, next, [note, auditPut(engine, decisionLine(next))]);
+  return placeJob(engine, found, next, [note, decisionPut(engine, next)]);
 }
 
 async function refuse(
@@ -174,7 +174,7 @@ async function presentOf(
   // The workflow requires this approval, not the policy.
   if (job.step?.kind === "approval" && job.safety)
     return { kind: "present", job, decision: job.safety, given: job.safety };
-  const checked = await askKernel(engine, policyRequestOf(job));
+  const checked = await askKernel(engine, policyRequestOf(job, engine.world.clock.now()));
   if (checked.kind === "unavailable") return checked;
   const given = checked.decision;
   return { kind: "present", job, decision: decisionOnRecord(given, job.safety), given };

@@ -6,7 +6,7 @@ import type { Decision, PolicyRequest } from "../../core/policy/decision.ts";
 import { isSpreading } from "../../core/retry/policies.ts";
 import type { LockLease } from "../../ports/locks.ts";
 import { type Guard, put, type Versioned } from "../../ports/store.ts";
-import { auditPut, decisionLine, recordAudit } from "../audit/index.ts";
+import { auditPut, recordDecision } from "../audit/index.ts";
 import { decisionContext } from "../context.ts";
 import { failOpenGuard, placeJob } from "../dispatch/index.ts";
 import type { DispatchContext, Needs } from "../engine.ts";
@@ -33,7 +33,8 @@ export async function checkSafety(
   // Steps that wait for time or for a sub-run are not dispatched.
   if (found.value.step && found.value.step.kind !== "worker") return;
   if (safety.local) {
-    await settleVerdict(engine, found, safety.local(policyRequestOf(found.value)), []);
+    const request = policyRequestOf(found.value, engine.world.clock.now());
+    await settleVerdict(engine, found, safety.local(request), []);
     return;
   }
   const { org } = found.value;
@@ -54,7 +55,7 @@ async function check(engine: DispatchContext & Needs<"audit">, found: Versioned<
   if (!kept && isSpread(engine, found.value)) await engine.safety.checkPacer.pass(engine.world.clock);
   const checked = kept
     ? ({ kind: "decided", decision: kept } as const)
-    : await askKernel(engine, policyRequestOf(found.value));
+    : await askKernel(engine, policyRequestOf(found.value, engine.world.clock.now()));
   switch (checked.kind) {
     case "decided":
       await settleVerdict(engine, found, checked.decision, [fence]);
@@ -103,7 +104,7 @@ function placeDecided(
   }
   const decided = decideSafety(found.value, decision, decisionContext(engine, found.value));
   // Recorded in the tick of the commit, so that a crash leaves no decision without its audit entry.
-  if (isFirst) recordAudit(engine, decisionLine(decided));
+  if (isFirst) recordDecision(engine, decided);
   return placeJob(engine, found, decided, [], guards);
 }
 
@@ -153,7 +154,8 @@ function keptVerdict(engine: Needs<"safety">, job: Job): Decision | null {
   return engine.safety.verdictFor(job.id, job.deadlineMs);
 }
 
-export function policyRequestOf(job: Job): PolicyRequest {
+/** `nowMs`: the time of the evaluation; that of the decision if a recorded one is evaluated again. */
+export function policyRequestOf(job: Job, nowMs: number | undefined): PolicyRequest {
   const { id: jobId, org, topic, priority, capability, riskTags, requires, actorId, input } = job;
   const request = {
     jobId,
@@ -169,6 +171,7 @@ export function policyRequestOf(job: Job): PolicyRequest {
     packId: job.packId ?? null,
     callerKey: job.submittedBy,
     caller: job.caller,
+    nowMs,
     input: input.kind === "inline" ? input.value : null,
   };
   return input.kind === "inline" ? request : { ...request, inputOmitted: { bytes: input.bytes } };

@@ -38,7 +38,8 @@ export function reviewBypass(
     const { bypass } = found.value;
     if (!bypass) return { kind: "not_bypassed" };
     if (bypass.reviewedMs !== undefined) return { kind: "reviewed_already", job: found.value };
-    const checked = await askKernel(engine, policyRequestOf(found.value));
+    // The time of the dispatch: the reviewer asks whether it would have been permitted then.
+    const checked = await askKernel(engine, policyRequestOf(found.value, bypass.atMs));
     if (checked.kind === "unavailable") return checked;
     const { decision } = await previewLimits(engine, found.value.org, checked.decision);
     const job = reviewJob(found.value, request.by, decision, request.note, decisionContext(engine, found.value));

@@ -4,7 +4,7 @@ import { checkSubmission } from "../../core/jobs/submission.ts";
 import type { Caller } from "../../core/model/caller.ts";
 import type { PolicyRequest } from "../../core/policy/decision.ts";
 import { isTenant } from "../auth/access.ts";
-import { json } from "../views/schemas.ts";
+import { instant, json } from "../views/schemas.ts";
 
 const optional = <T extends TSchema>(type: T) => Type.Optional(type);
 const names = Type.Array(Type.String());
@@ -43,6 +43,7 @@ export const POLICY_REQUEST_BODY = Type.Object(
         { description: "The submitter to evaluate for; defaults to the caller of this request." },
       ),
     ),
+    now: optional(instant("The time of the evaluation: `now` in conditions; defaults to the present.")),
     input: optional(json("Input of the job.")),
   },
   { title: "PolicyRequest" },
@@ -54,16 +55,19 @@ export type ParsedPolicyRequest =
   | { readonly kind: "ok"; readonly request: PolicyRequest }
   | { readonly kind: "bad"; readonly problems: readonly string[] };
 
-/** `sender`: the submitter if the body names none. */
+/** `nowMs`: the time of the evaluation, and `sender` the submitter, if the body has none. */
 export function readPolicyRequest(
   body: PolicyRequestBody,
   org: string,
+  nowMs: number,
   sender?: { readonly id: string; readonly caller: Caller },
 ): ParsedPolicyRequest {
   const { tenant_id: tenant = org, mcp = {} } = body;
   if (!isTenant(tenant)) {
     return { kind: "bad", problems: ["`tenant_id` must be 1 to 64 letters, digits, `_` or `-`"] };
   }
+  const atMs = body.now === undefined ? nowMs : Date.parse(body.now);
+  if (Number.isNaN(atMs)) return { kind: "bad", problems: ["`now` must be a time such as `2026-03-02T09:30:00Z`"] };
   const own = body.caller === undefined ? sender?.caller : undefined;
   const mcpLabels = Object.entries(mcp).map(([part, name]) => [`mcp.${part}`, name]);
   const checked = checkSubmission({
@@ -84,7 +88,8 @@ export function readPolicyRequest(
   const { jobId, topic, priority, labels, riskTags, requires, capability, actorId, actorType, packId, input } =
     checked.submission;
   const fields = { topic, priority, labels, riskTags, requires, capability, actorId, actorType, packId, input };
-  return { kind: "ok", request: { jobId: jobId ?? "", org: tenant, ...fields, ...callerIn(body, sender) } };
+  const request = { jobId: jobId ?? "", org: tenant, ...fields, nowMs: atMs, ...callerIn(body, sender) };
+  return { kind: "ok", request };
 }
 
 function callerIn(

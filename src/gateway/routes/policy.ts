@@ -317,7 +317,7 @@ function toPolicyRequest(engine: Engine, { org, principal }: GatewayRequest, bod
   if (tenant !== org && principal.org !== EVERY_ORG) {
     throw new Problem("tenant_forbidden", `this key is limited to tenant \`${org}\`; omit \`tenant_id\``);
   }
-  const read = readPolicyRequest(body, org, principal);
+  const read = readPolicyRequest(body, org, engine.world.clock.now(), principal);
   if (read.kind === "ok") return omitLargeInput(read.request, engine.settings.current.limits.inlineBytesMax);
   throw new Problem("invalid_request", read.problems.join("; "), { problems: read.problems });
 }

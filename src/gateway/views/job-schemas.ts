@@ -2,6 +2,7 @@
 import { Type } from "typebox";
 import { JOB_STATES } from "../../core/model/job.ts";
 import { NO_APPROVER } from "../auth/approvers.ts";
+import { EVALUATION_FIELDS } from "./policy-schemas.ts";
 import { ERROR_INFO, instant, JOB_CONSTRAINTS, json, orNull, RECORD_VERSION } from "./schemas.ts";
 import { BUDGET, COMPENSATION, CONTEXT_HINTS, ENV, LABELS, text } from "./submission-schemas.ts";
 
@@ -60,6 +61,7 @@ const SAFETY = Type.Object(
     rule_id: orNull(Type.String()),
     reason: Type.String(),
     snapshot: Type.String({ description: "Hash of the policy that decided." }),
+    ...EVALUATION_FIELDS,
     bypassed: Type.Boolean({ description: "Dispatched without a safety check, under a fail-open lease." }),
     constraints: Type.Optional(JOB_CONSTRAINTS),
     remediations: Type.Optional(Type.Array(REMEDIATION)),

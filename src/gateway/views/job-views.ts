@@ -11,6 +11,7 @@ import { fromBase64 } from "../../protocol/base64.ts";
 import { decodePacket } from "../../protocol/codec.ts";
 import { detailsToJson } from "../../protocol/request-json.ts";
 import { type Problematic, problemsView } from "./payloads.ts";
+import { evaluationView } from "./policy-views.ts";
 
 type View = Readonly<Record<string, unknown>>;
 
@@ -245,6 +246,7 @@ function safetyView({ safety, bypass }: Job): View | null {
     reason,
     snapshot,
     bypassed: bypass !== undefined,
+    ...evaluationView(safety),
     ...(constraints === undefined ? {} : { constraints }),
     ...(remediations === undefined ? {} : { remediations: remediations.map(remediationView) }),
   };

@@ -1,6 +1,6 @@
 /** Response schemas of the policy routes, in the key names of the policy file. */
 import { type TSchema, Type } from "typebox";
-import { EFFECTS } from "../../core/policy/decision.ts";
+import { EFFECTS, SHADOW_MAX } from "../../core/policy/decision.ts";
 import { CONSTRAINTS, instant, TEXT_OR_NULL } from "./schemas.ts";
 
 const EFFECT = Type.Enum([...EFFECTS], { title: "PolicyEffect" });
@@ -56,11 +56,28 @@ const TERMS = {
   remediations: Type.Optional(Type.Array(REMEDIATION)),
   approval: Type.Optional(APPROVAL),
 };
+export const EVALUATION_FIELDS = {
+  evaluated_at: Type.Optional(instant("The time of the evaluation: `now` in conditions.")),
+  time_dependent: Type.Optional(
+    Type.Boolean({ description: "A condition that reads `now` was evaluated; absent if not." }),
+  ),
+  shadow: Type.Optional(
+    Type.Array(
+      Type.Object({
+        rule_id: Type.String(),
+        decision: DECISION_NAME,
+        fault: Type.Optional(Type.String({ description: "Why the condition could not be evaluated." })),
+      }),
+      { maxItems: SHADOW_MAX, description: "The shadow rules that would have decided instead." },
+    ),
+  ),
+};
 const DECISION_FIELDS = {
   decision: DECISION_NAME,
   rule_id: TEXT_OR_NULL,
   reason: Type.String(),
   snapshot: Type.String({ description: "Hash of the policy." }),
+  ...EVALUATION_FIELDS,
   ...TERMS,
   until: Type.Optional(instant("With `THROTTLE`: the next slot of the rate.")),
   limits: Type.Optional(
@@ -162,6 +179,7 @@ const RULE = Type.Object(
     }),
     decision: EFFECT,
     reason: Type.String(),
+    shadow: Type.Optional(Type.Boolean({ description: "Evaluated and recorded, not enforced." })),
     ...TERMS,
     throttle: Type.Optional(THROTTLE),
     velocity: Type.Optional(VELOCITY),

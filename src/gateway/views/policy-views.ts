@@ -1,6 +1,6 @@
 /** Responses about policies and decisions, in the key names of the policy file; decisions are upper case. */
 import type { PolicyRelease } from "../../core/model/policy-release.ts";
-import type { Decision } from "../../core/policy/decision.ts";
+import type { Decision, ShadowVerdict } from "../../core/policy/decision.ts";
 import type { PolicyDiff } from "../../core/policy/diff.ts";
 import type { Rule } from "../../core/policy/document.ts";
 import type { Simulation } from "../../core/policy/evaluate.ts";
@@ -22,10 +22,8 @@ export function inForceView({ inForce }: LiveKernel): object {
 }
 
 /** `uses`: how much of the limits is used; absent where nothing is counted. */
-export function decisionView(
-  { effect, ruleId, limits = [], untilMs, ...rest }: Decision,
-  uses?: readonly LimitUse[],
-): Record<string, unknown> {
+export function decisionView(decision: Decision, uses?: readonly LimitUse[]): Record<string, unknown> {
+  const { effect, ruleId, limits = [], untilMs, atMs, isTimed, shadow, ...rest } = decision;
   const shown = uses?.map(({ limit, used }) => ({ ...limitView(limit), used })) ?? limits.map(limitView);
   return {
     decision: effect.toUpperCase(),
@@ -33,12 +31,28 @@ export function decisionView(
     ...(toFileKeys(rest) as object),
     ...(untilMs === undefined ? {} : { until: new Date(untilMs).toISOString() }),
     ...(shown.length === 0 ? {} : { limits: shown }),
+    ...evaluationView(decision),
   };
 }
 
 function limitView({ kind, ruleId, by, key, max, withinMs, amount }: Limit): object {
   return { rule_id: ruleId, kind, by, key, max, within_ms: withinMs, amount };
 }
+
+/** When a decision was made, and what shadow rules would have decided. */
+export function evaluationView({ atMs, isTimed, shadow }: Decision): Record<string, unknown> {
+  return {
+    ...(atMs === undefined ? {} : { evaluated_at: new Date(atMs).toISOString() }),
+    ...(isTimed === undefined ? {} : { time_dependent: true }),
+    ...(shadow === undefined ? {} : { shadow: shadow.map(shadowView) }),
+  };
+}
+
+const shadowView = ({ ruleId, effect, fault }: ShadowVerdict): object => ({
+  rule_id: ruleId,
+  decision: effect.toUpperCase(),
+  ...(fault === undefined ? {} : { fault }),
+});
 
 /**
  * `preview`: the limits as they are counted now; one that is exceeded decides before later rules. Null: nothing is

@@ -7,6 +7,7 @@ import { type SafetyServer, startSafetyServer } from "../../../src/adapters/grpc
 import { compile } from "../../../src/core/policy/compile.ts";
 import { evaluate } from "../../../src/core/policy/evaluate.ts";
 import { builtInKernel, DEFAULT_POLICY, DEMO_POLICY } from "../../../src/core/policy/kernel.ts";
+import { policy } from "../../core/policy/samples.ts";
 import { quietLog } from "../quiet-log.ts";
 import { callKernel, openThirdParty, request, type ThirdPartyHandlers } from "./safety.peer.ts";
 
@@ -51,9 +52,40 @@ describe("the Cordum kernel", () => {
     expect(safety.local).toBeNull();
     const live = kernel();
     for (const topic of ["demo.echo", "demo.forbidden", "demo.approve", "demo.limited"]) {
-      const one = request(topic, { input: { a: [1, null] }, labels: { k: "v" } });
+      const one = request(topic, { input: { a: [1, null] }, labels: { k: "v" }, nowMs: 1_700_000_000_000 });
       expect(await safety.check(one)).toEqual({ kind: "decided", decision: live.decide(one) });
     }
+  });
+
+  test("evaluates for the time of the check, and returns what shadow rules would have decided", async () => {
+    const rules = [
+      { decision: "deny", match: { when: "now.getHours() >= 22" }, shadow: true },
+      { decision: "require_approval", match: { when: "labels.absent == 'x'" }, shadow: true },
+      { decision: "throttle", match: { when: "now.getHours() < 6" } },
+      {},
+    ] as const;
+    const live = builtInKernel(policy(rules), "test");
+    const server = await startSafetyServer({ kernel: live, log: quietLog, host: "127.0.0.1", port: 0 });
+    closing.push(() => server.stop());
+    const safety = connect(server.address);
+    const decided = async (at: string) => {
+      const one = request("demo.echo", { nowMs: Date.parse(at) });
+      const checked = await safety.check(one);
+      expect(checked).toEqual({ kind: "decided", decision: live.decide(one) });
+      return checked.kind === "decided" ? checked.decision : null;
+    };
+    expect(await decided("2026-03-02T23:00:00Z")).toMatchObject({
+      effect: "allow",
+      isTimed: true,
+      shadow: [
+        { ruleId: "r0", effect: "deny" },
+        { effect: "require_approval", fault: "no such key: absent" },
+      ],
+    });
+    expect(await decided("2026-03-02T05:00:00Z")).toMatchObject({ effect: "throttle", shadow: [{ ruleId: "r1" }] });
+    // A caller of an earlier version sends no time.
+    const untimed = await safety.check(request("demo.echo"));
+    expect(untimed.kind === "decided" && Math.abs((untimed.decision.atMs ?? 0) - Date.now())).toBeLessThan(60_000);
   });
 
   test("decides many checks of one tick", async () => {
@@ -72,7 +104,7 @@ describe("the Cordum kernel", () => {
     const policies = [DEMO_POLICY, DEFAULT_POLICY].map(compile);
     const seen = new Set<string>();
     for (let round = 1; round <= 40; round++) {
-      const one = request("demo.forbidden");
+      const one = request("demo.forbidden", { nowMs: 1_700_000_000_000 });
       const checks = Array.from({ length: 10 }, () => safety.check(one));
       const snapshot = policies[round % 2] as (typeof policies)[number];
       live.update({ snapshot, source: "", releaseId: null, revision: round });

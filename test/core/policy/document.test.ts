@@ -63,7 +63,7 @@ describe("a policy file", () => {
     ["an empty text", ""],
     ["a list", "- id: x"],
     ["a rule without a match", "rules:\n  - {id: a, decision: allow, reason: r}"],
-    ["a rule without a reason", "rules:\n  - {id: a, match: {}, decision: allow}"],
+    ["a rule without a reason", "rules:\n  - {id: a, match: {}, decision: deny}"],
     ["a match without a value", "rules:\n  - {id: a, match: , decision: allow, reason: r}"],
     ["topics without a value", "rules:\n  - {id: a, match: {topics: }, decision: allow, reason: r}"],
     ["a list that can match nothing", "rules:\n  - {id: a, match: {topics: []}, decision: deny, reason: r}"],

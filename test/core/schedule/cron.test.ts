@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { cronTimes, timeZoneProblem } from "../../../src/core/schedule/cron.ts";
+import { cronTimes } from "../../../src/core/schedule/cron.ts";
+import { timeZoneProblem } from "../../../src/core/schedule/time-zone.ts";
 import { timesOf } from "./cron-oracle.ts";
 
 const HOUR_MS = 3_600_000;

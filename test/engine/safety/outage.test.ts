@@ -142,7 +142,7 @@ async function failOften(harness: Harness, engine: Engine): Promise<void> {
   for (let index = 0; index < failures; index++) await harness.run(askKernel(engine, REQUEST));
 }
 
-const REQUEST = policyRequestOf(anyJob());
+const REQUEST = policyRequestOf(anyJob(), 0);
 
 function anySubmission() {
   const checked = checkSubmission({ topic: "demo.echo" });

@@ -292,7 +292,7 @@ test("every decision under load uses one policy consistently", async () => {
   for (const { value: job } of items) {
     const snapshot = known.get(job.safety?.snapshot ?? "");
     if (snapshot === undefined) throw new Error(`job ${job.id} was decided by a policy that never was`);
-    expect(job.safety).toEqual(evaluate(snapshot, policyRequestOf(job)));
+    expect(job.safety).toEqual(evaluate(snapshot, policyRequestOf(job, job.safety?.atMs)));
     seen.add(snapshot.hash);
   }
   expect(seen.size).toBeGreaterThanOrEqual(3);

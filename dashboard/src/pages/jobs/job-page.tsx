@@ -10,6 +10,7 @@ import { JobActions } from "../../kit/job-actions.tsx";
 import { Json } from "../../kit/json.tsx";
 import { Facts, Id, Page, Section } from "../../kit/layout.tsx";
 import { duration, percent } from "../../kit/numbers.ts";
+import { shadowFacts } from "../../kit/rule.tsx";
 import { Show } from "../../kit/state.tsx";
 import { Time } from "../../kit/time.tsx";
 import { isFinal } from "./job-states.ts";
@@ -127,6 +128,8 @@ function safetyFacts({ safety, approval, bypass }: JobDetail): FactList {
     ["decision", safety.decision.toLowerCase().replaceAll("_", " ")],
     ["rule", safety.rule_id],
     ["reason", safety.reason],
+    ...shadowFacts(safety),
+    ["evaluated for", safety.time_dependent && safety.evaluated_at && <Time at={safety.evaluated_at} both />],
     [
       "policy",
       <span key="policy" class="mono">
