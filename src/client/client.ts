@@ -153,9 +153,10 @@ class Runs extends Resource {
     return pages(this.transport, "GET /workflow-runs/{id}/timeline", { path: { id } }, options);
   }
 
-  /** The jobs of a `for_each` step, in item order. */
-  children(id: string, step: string, options?: CallOptions) {
-    return pages(this.transport, "GET /workflow-runs/{id}/steps/{step}/children", { path: { id, step } }, options);
+  /** The jobs of a `for_each` step in item order, or of a step in a loop by iteration. */
+  children(id: string, step: string, { iteration, ...options }: CallOptions & { readonly iteration?: number } = {}) {
+    const args = { path: { id, step }, query: { iteration } };
+    return pages(this.transport, "GET /workflow-runs/{id}/steps/{step}/children", args, options);
   }
 
   cancel(id: string, body: Operations["POST /workflow-runs/{id}/cancel"]["body"] = {}, options?: CallOptions) {

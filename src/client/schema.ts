@@ -2206,6 +2206,7 @@ export interface RunCancelRequest {
 
 export interface RunChild {
   readonly index: number | null;
+  readonly iteration: number | null;
   /** See `GET /api/v1/jobs/{id}`. */
   readonly job_id: string;
   readonly state: string;
@@ -2391,6 +2392,12 @@ export interface RunStep {
   /** The branches chosen for the items of a `for_each`. */
   readonly arms?: ReadonlyArray<string> | undefined;
   readonly children?: StepChildren | undefined;
+  /** The `loop` step whose body the step belongs to. */
+  readonly loop?: string | undefined;
+  /** The current iteration of a `loop` step, from 1. */
+  readonly iteration?: number | undefined;
+  /** The limit of a `loop` step. */
+  readonly max_iterations?: number | undefined;
   /** The event of a `wait` step. */
   readonly awaits?: {
     readonly event: string;
@@ -3350,13 +3357,15 @@ export interface Operations {
     readonly body: undefined;
     readonly response: RunExplanation;
   };
-  /** List the jobs of a `for_each` step, in item order */
+  /** List the jobs of a `for_each` step in item order, or of a step in a loop by iteration */
   readonly "GET /workflow-runs/{id}/steps/{step}/children": {
     readonly path: {
       readonly id: string;
       readonly step: string;
     };
     readonly query: {
+      /** Of a `for_each` in a loop: the iteration. Defaults to the current one. */
+      readonly iteration?: number | undefined;
       /** Page size. */
       readonly limit?: number | undefined;
       /** `next_cursor` of the previous page, with the same filter. */

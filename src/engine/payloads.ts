@@ -198,7 +198,7 @@ async function load(
       values.addBlob(what.payload.ptr, await loadPointed(engine, source.runId, what.payload));
       return;
     case "children":
-      values.addChildren(what.stepId, await childOutputs(engine, source, what));
+      values.addChildren(what.stepId, await childOutputs(engine, source, what), what.iteration);
       return;
     case "child":
       await loadChildren(engine, source, values, what);
@@ -256,7 +256,7 @@ async function loadPointed(
 export async function childOutputs(
   engine: Needs<"world" | "runCache">,
   { runId, plan, fresh, budget }: ValueSource,
-  { stepId, count }: { readonly stepId: string; readonly count: number },
+  { stepId, count, iteration }: Omit<Extract<MissingValue, { kind: "children" }>, "kind">,
 ): Promise<Loaded<readonly unknown[] | null>> {
   // A child whose input could not be created has no job and no output.
   const outputs = new Array<unknown>(count).fill(null);
@@ -276,7 +276,7 @@ export async function childOutputs(
   };
   for (let cursor: string | undefined, page = 0; page < PAGES_MAX; page++) {
     const { items, cursor: next } = await engine.world.store.list(JOBS, {
-      index: childrenOf(runId, stepId),
+      index: childrenOf(runId, stepId, iteration),
       limit: PAGE,
       order: "oldest",
       ...(cursor === undefined ? {} : { cursor }),
@@ -290,7 +290,9 @@ export async function childOutputs(
     cursor = next;
   }
   for (const job of fresh.values()) {
-    if (job.step?.stepId === stepId && job.step.index !== undefined && !job.step.isCompensation) await take(job);
+    const { step } = job;
+    const isOurs = step?.stepId === stepId && step.iteration === iteration && !step.isCompensation;
+    if (isOurs && step.index !== undefined) await take(job);
     if (bytes > READ_BYTES_MAX) return TOO_LARGE;
   }
   return problem === undefined ? { value: outputs, bytes } : { value: null, bytes: 0, problem };

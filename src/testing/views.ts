@@ -205,6 +205,11 @@ export interface StepView {
     readonly failed: number;
     readonly cancelled: number;
   };
+  /** The `loop` step whose body the step belongs to. */
+  readonly loop?: string;
+  /** Of a `loop` step. */
+  readonly iteration?: number;
+  readonly max_iterations?: number;
   /** The event of a `wait` step. */
   readonly awaits?: { readonly event: string; readonly correlation_key: string | null };
 }

@@ -50,6 +50,7 @@ describe("views", () => {
       ...{ state: true, type: true, depends_on: true, job_id: true, attempt: true, worker_id: true, sub_run_id: true },
       ...{ started_at: true, ended_at: true, output: true, output_at: true, error: true, why: true, arm: true },
       ...{ arms: true, children: true, approval: true, awaits: true },
+      ...{ loop: true, iteration: true, max_iterations: true },
     });
     const { steps } = RUN_DETAIL.properties as unknown as { steps: { patternProperties: Record<string, object> } };
     expect(step).toEqual(propertiesOf(Object.values(steps.patternProperties)[0] ?? {}));

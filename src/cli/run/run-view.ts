@@ -38,13 +38,22 @@ export async function fetchShape(client: Client, view: Json): Promise<RunShape> 
 
 export type RunShape = ReadonlyMap<string, { readonly type: string | null; readonly dependsOn: readonly string[] }>;
 
-/** Includes the dependencies implied by `then`, `else`, `cases`, `default`, `branches` and `on_error`. */
+/** Includes the dependencies implied by `then`, `else`, `cases`, `default`, `branches`, `on_error` and loops. */
 export function shapeOf(definition: Json): RunShape {
-  const steps = Object.entries<Json>(definition.steps ?? {});
+  const outer = Object.entries<Json>(definition.steps ?? {});
+  const steps = outer.flatMap(([id, step]) => [[id, step] as const, ...Object.entries<Json>(step?.steps ?? {})]);
   const before = new Map(steps.map(([id, step]) => [id, new Set<string>(step.depends_on ?? [])]));
   for (const [id, step] of steps) {
     const cases = Object.values<Json>(step.cases ?? {});
-    for (const named of [step.then, step.else, ...cases, step.default, step.branches, [step.on_error]].flat()) {
+    for (const named of [
+      step.then,
+      step.else,
+      ...cases,
+      step.default,
+      step.branches,
+      [step.on_error],
+      Object.keys(step.steps ?? {}),
+    ].flat()) {
       if (typeof named === "string") before.get(named)?.add(id);
     }
   }
@@ -105,6 +114,7 @@ export function noteOf(step: Json, wait: Json | null): string | null {
   if (step.why) return step.why;
   if (step.arm) return `→ ${step.arm}`;
   if (step.arms) return `→ ${step.arms.join(", ") || "nothing"}`;
+  if (step.iteration) return `iteration ${step.iteration} of at most ${step.max_iterations}`;
   if (step.approval?.decided_by && isSettled(step.state)) return describeApproval(step.approval);
   // Steps with children show counts instead.
   return step.state === "RUNNING" && wait !== null && !step.children ? wait.reason : null;

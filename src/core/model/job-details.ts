@@ -85,6 +85,8 @@ export interface StepRef {
   readonly isCompensation?: true;
   /** `max_output_bytes` of the step. */
   readonly outputBytesMax?: number;
+  /** Of the loop that the step is in, from 1. */
+  readonly iteration?: number;
   /** Replaces the retry policy of the class `unclassified`. */
   readonly retry?: StepRetry;
   /** `delay`: when it ends. */

@@ -229,6 +229,8 @@ export const JOBS: Table<Job> = {
       lists.push({ name: jobsOfTrace(job.org, job.traceId), score });
     if (job.arms !== undefined && !job.step) lists.push(...unitLists(job.arms, score));
     if (job.step?.index !== undefined) lists.push(...childLists(job.step, job.step.index, job.state));
+    else if (job.step?.iteration !== undefined)
+      lists.push({ name: childrenOf(job.step.runId, job.step.stepId), score: job.step.iteration });
     return {
       lists,
       queue: isQueued
@@ -243,10 +245,10 @@ export const JOBS: Table<Job> = {
 };
 
 /** Children of a `for_each` by index: all, and those still open. Their compensations have lists of their own. */
-function childLists({ runId, stepId, isCompensation }: StepRef, index: number, state: JobState) {
+function childLists({ runId, stepId, iteration, isCompensation }: StepRef, index: number, state: JobState) {
   const list = isCompensation ? undoListOf(stepId) : stepId;
-  const all = { name: childrenOf(runId, list), score: index };
-  return isFinal(state) ? [all] : [all, { name: openChildrenOf(runId, list), score: index }];
+  const all = { name: childrenOf(runId, list, iteration), score: index };
+  return isFinal(state) ? [all] : [all, { name: openChildrenOf(runId, list, iteration), score: index }];
 }
 
 function countersOf(job: Job): readonly CounterName[] {
@@ -272,8 +274,11 @@ function countersOf(job: Job): readonly CounterName[] {
 /** A transition clears `wait`, and with it the place in the slot queue. */
 const waitsForSlot = ({ wait }: Job): boolean => wait?.forSlot === true;
 
-export const childrenOf = (runId: string, stepId: string): string => `children/${runId}/${stepId}`;
-export const openChildrenOf = (runId: string, stepId: string): string => `children_open/${runId}/${stepId}`;
+/** In a loop, each iteration of a `for_each` has its list; without an iteration, the list of the jobs of all iterations. */
+export const childrenOf = (runId: string, stepId: string, iteration?: number): string =>
+  iteration === undefined ? `children/${runId}/${stepId}` : `children/${runId}/${stepId}@${iteration}`;
+export const openChildrenOf = (runId: string, stepId: string, iteration?: number): string =>
+  iteration === undefined ? `children_open/${runId}/${stepId}` : `children_open/${runId}/${stepId}@${iteration}`;
 /** Takes the place of the step id in the names of the lists of its compensations; no step id contains a `.`. */
 export const undoListOf = (stepId: string): string => `${stepId}.undo`;
 export const jobsOfTrace = (org: string, traceId: string): string => `trace/${org}/${traceId}`;

@@ -155,15 +155,30 @@ export interface StepRun {
   readonly fan?: Fan;
   /** The event that a `wait` step takes; without a key, any correlation key matches. */
   readonly awaits?: { readonly event: string; readonly key?: string };
-  /** Deadline of a step without a job: `parallel`, `wait`; absent if only the run's applies. */
+  readonly loop?: LoopRun;
+  /** Deadline of a step without a job: `parallel`, `wait`, `loop`; absent if only the run's applies. */
   readonly dueMs?: number;
   /** Its latest timeline line. */
   readonly line?: number;
   readonly compensation?: StepCompensation;
 }
 
-/** `children`: the outputs of a `for_each` in order, stored on the children's jobs and collected when read. */
-export type StepOutput = Payload | { readonly kind: "children"; readonly count: number };
+/** Progress of a `loop`. */
+export interface LoopRun {
+  /** The current one, from 1. */
+  readonly iteration: number;
+  readonly iterationsMax: number;
+  /** Outcomes of the previous iteration by step id: those that expressions read. */
+  readonly previous?: Readonly<Record<string, StepOutcome>>;
+}
+
+export type StepOutcome = Pick<StepRun, "state" | "output" | "error">;
+
+/**
+ * `children`: the outputs of a `for_each` in order, stored on the children's jobs and collected when read. `iteration`: of the
+ * loop that the step is in.
+ */
+export type StepOutput = Payload | { readonly kind: "children"; readonly count: number; readonly iteration?: number };
 
 /** Progress of a `for_each`. */
 export interface Fan {
@@ -184,6 +199,8 @@ export interface Fan {
   readonly error?: WireError;
   /** Deadline of the whole step; absent if only the run's applies. */
   readonly dueMs?: number;
+  /** Of the loop that the step is in. */
+  readonly iteration?: number;
 }
 
 export interface TimelineLine {
@@ -220,6 +237,7 @@ export type TimelineEvent =
   | "arm_chosen"
   | "notified"
   | "event_received"
+  | "iteration_started"
   | "child_failed"
   | "compensation_started"
   | "compensation_succeeded"
@@ -294,10 +312,15 @@ export const RUN_RESERVATIONS: Table<RunReservation> = {
   placement: ({ dueMs }): Placement => ({ lists: [], queue: null, counters: [], dueMs }),
 };
 
-/** The job of a step, of one child of a list, or of the compensation of either. */
-export function stepJobId(runId: string, stepId: string, index: number | null, isCompensation = false): string {
+/** The job of a step, of one child of a list, or of the compensation of either. `iteration`: of the loop that the step is in. */
+export function stepJobId(
+  runId: string,
+  stepId: string,
+  index: number | null,
+  { isCompensation = false, iteration = 1 }: { readonly isCompensation?: boolean; readonly iteration?: number } = {},
+): string {
   const step = index === null ? `${runId}:${stepId}` : `${runId}:${stepId}.${index}`;
-  return isCompensation ? `${step}.undo@1` : `${step}@1`;
+  return `${step}${isCompensation ? ".undo" : ""}@${iteration}`;
 }
 
 /** A mutable copy. Fields are assigned one by one, so that all runs share one hidden class (see `moveJob`). */
@@ -355,6 +378,7 @@ export function copyStep(step: StepRun): Writable<StepRun> {
   if (step.arms !== undefined) copy.arms = step.arms;
   if (step.fan !== undefined) copy.fan = step.fan;
   if (step.awaits !== undefined) copy.awaits = step.awaits;
+  if (step.loop !== undefined) copy.loop = step.loop;
   if (step.dueMs !== undefined) copy.dueMs = step.dueMs;
   if (step.compensation !== undefined) copy.compensation = step.compensation;
   return copy;

@@ -100,7 +100,7 @@ async function keptOutputs(
     const source = { runId: before.id, plan, fresh: new Map(), budget };
     const { value, problem: lost } =
       output.kind === "children"
-        ? await childOutputs(engine, source, { stepId: id, count: output.count })
+        ? await childOutputs(engine, source, { ...output, stepId: id })
         : await valueIn(engine, before.id, output);
     if (lost !== undefined) return `step \`${id}\`: ${lost}`;
     const kept = output.kind === "children" && value === null ? null : await keep(value);

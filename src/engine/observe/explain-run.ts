@@ -1,11 +1,11 @@
 import { JOBS, openChildrenOf, undoListOf } from "../../core/model/job.ts";
-import { type Fan, isRunFinal, isStepSettled, type Run, type StepRun } from "../../core/model/run.ts";
+import { type Fan, isRunFinal, isStepSettled, type LoopRun, type Run, type StepRun } from "../../core/model/run.ts";
 import {
   compensationProgress,
   describeCompensation,
   type StepCompensation,
 } from "../../core/model/runs/compensation.ts";
-import type { Plan } from "../../core/workflow/definition/plan.ts";
+import type { Plan, PlanStep } from "../../core/workflow/definition/plan.ts";
 import type { Needs } from "../engine.ts";
 import { loadTenantRun, planOf } from "../runs/index.ts";
 import { explain } from "./explain-job.ts";
@@ -112,6 +112,7 @@ async function stepWait(
   if (step.state === "PENDING") return pendingWait(plan, run, line);
   if (step.fan) return { ...line, ...(await forEachWait(engine, run, stepId, step.fan, isForAll)) };
   if (step.awaits) return { ...line, untilMs: step.dueMs ?? null, ...eventWait(run, step.awaits) };
+  if (step.loop) return { ...line, untilMs: step.dueMs ?? null, ...loopWait(step.loop) };
   if (step.jobId === undefined) {
     return { ...line, untilMs: step.dueMs ?? null, reason: "waiting for its branches", unblocks: "the branches end" };
   }
@@ -128,6 +129,11 @@ function eventWait({ id, state }: Run, { event, key }: NonNullable<StepRun["awai
   };
 }
 
+const loopWait = ({ iteration, iterationsMax }: LoopRun) => ({
+  reason: `in iteration ${iteration} of at most ${iterationsMax}; waiting for its steps`,
+  unblocks: "the steps of the loop end",
+});
+
 /** The compensation of a step that runs. */
 async function undoWait(
   engine: Needs<"world" | "settings" | "tasks" | "jobCache" | "registry" | "pools" | "safety">,
@@ -139,7 +145,7 @@ async function undoWait(
   const line = { stepId, state: "RUNNING", untilMs: null, jobId: null };
   const wait =
     jobId === undefined
-      ? await firstOpen(engine, run, undoListOf(stepId), describeChildren(fan), isForAll)
+      ? await firstOpen(engine, run, openChildrenOf(run.id, undoListOf(stepId)), describeChildren(fan), isForAll)
       : await jobWait(engine, run, jobId, isForAll);
   return { ...line, ...wait, reason: `undoing: ${wait.reason}` };
 }
@@ -151,22 +157,23 @@ function forEachWait(
   engine: Needs<"world" | "settings" | "tasks" | "jobCache" | "registry" | "pools" | "safety">,
   run: Run,
   stepId: string,
-  { open, count, succeeded, failed, spawned }: Fan,
+  { open, count, succeeded, failed, spawned, iteration }: Fan,
   isForAll: boolean,
 ) {
   const counts = `${open} of ${count} children open (${succeeded} succeeded, ${failed} failed, ${count - spawned} not started)`;
-  return firstOpen(engine, run, stepId, counts, isForAll);
+  const list = openChildrenOf(run.id, stepId, iteration);
+  return firstOpen(engine, run, list, counts, isForAll);
 }
 
 /** The first open child of a list stands for the others. */
 async function firstOpen(
   engine: Needs<"world" | "settings" | "tasks" | "jobCache" | "registry" | "pools" | "safety">,
   run: Run,
-  list: string,
+  index: string,
   counts: string,
   isForAll: boolean,
 ) {
-  const query = { index: openChildrenOf(run.id, list), limit: 1, order: "oldest" } as const;
+  const query = { index, limit: 1, order: "oldest" } as const;
   const [first] = (await engine.world.store.list(JOBS, query)).items;
   if (!first) return { reason: counts, unblocks: `cordum run get ${run.id}` };
   const { reason, untilMs, unblocks, jobId } = await jobWait(engine, run, first.id, isForAll);
@@ -197,13 +204,18 @@ async function jobWait(
 
 function pendingWait(plan: Plan, run: Run, line: Omit<RunWait, "reason" | "unblocks">): RunWait | null {
   const step = plan.steps.get(line.stepId ?? "");
-  const before = step?.branchOf === null ? step.dependsOn : [step?.branchOf ?? ""];
+  const before = step?.branchOf === null ? ownDependencies(run, step) : [step?.branchOf ?? ""];
   const open = before.filter((id) => !isStepSettled(run.steps[id]?.state ?? "PENDING"));
   if (open.length === 0)
     return { ...line, reason: "starts when the run is resumed", unblocks: `cordum run resume ${run.id}` };
   // What is further away is explained by what is before it.
   const isNext = open.some((id) => run.steps[id] !== undefined);
   return isNext ? { ...line, reason: `waiting for ${open.join(", ")}`, unblocks: "those steps end" } : null;
+}
+
+/** A step of a running loop waits for other steps of the loop. */
+function ownDependencies(run: Run, { dependsOn, loopOf }: PlanStep): readonly string[] {
+  return dependsOn.filter((id) => id !== loopOf || run.steps[id]?.state !== "RUNNING");
 }
 
 /** A word of a POSIX shell. */

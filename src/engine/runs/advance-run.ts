@@ -223,7 +223,7 @@ async function stopSubSteps(
   for (const [stepId, { state, jobId, fan }] of Object.entries(run.steps)) {
     if (state !== "RUNNING") continue;
     for (;;) {
-      const index = openChildrenOf(run.id, stepId);
+      const index = openChildrenOf(run.id, stepId, fan?.iteration);
       const own = jobId === undefined ? null : await store.load(JOBS, jobId);
       const jobs = fan ? (await store.list(JOBS, { index, limit: STOPPED_MAX })).items : own ? [own] : [];
       const puts = jobs.flatMap((job) => {

@@ -27,7 +27,7 @@ export function createStepJob(
   const { retention, job: limits } = engine.settings.current;
   const input = storeValue(engine, start.input, () => {
     const untilMs = Math.max(run.deadlineMs, engine.world.clock.now() + limits.deadlineMs) + retention.runsMs;
-    const id = stepJobId(run.id, start.stepId, start.index, start.isCompensation);
+    const id = stepJobId(run.id, start.stepId, start.index, start);
     return { owner: ownedByJob({ org: run.org, id }), untilMs };
   });
   if (!(input instanceof Promise)) return withInput(engine, run, start, input);

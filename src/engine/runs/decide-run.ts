@@ -161,14 +161,14 @@ class DecisionRound {
     }
   }
 
-  async #stopChildren({ stepId, why }: Extract<Stop, { kind: "children" }>): Promise<number> {
+  async #stopChildren({ stepId, iteration, why }: Extract<Stop, { kind: "children" }>): Promise<number> {
     let count = 0;
     for (const [id, { step, state }] of this.#created) {
       if (step?.stepId === stepId && !isFinal(state) && this.#created.delete(id)) count += 1;
     }
     const limit = this.#stoppedMax - this.#stopped.size;
     if (limit <= 0) return count;
-    const index = openChildrenOf(this.#run.id, stepId);
+    const index = openChildrenOf(this.#run.id, stepId, iteration);
     const { items } = await this.#engine.world.store.list(JOBS, { index, limit, order: "oldest" });
     for (const found of items) {
       if (this.#ended.has(found.id) || this.#stopped.has(found.id)) continue;

@@ -1,4 +1,4 @@
-import { childrenOf, JOBS, type Job } from "../../core/model/job.ts";
+import { JOBS, type Job } from "../../core/model/job.ts";
 import { type Run, TIMELINE, type TimelineLine, timelineOf } from "../../core/model/run.ts";
 import type { Page } from "../../ports/store.ts";
 import type { Needs } from "../engine.ts";
@@ -47,14 +47,14 @@ async function olderLines(
   }
 }
 
+/** `index`: see `childrenOf`. */
 export function children(
   engine: Needs<"world">,
-  run: Run,
-  stepId: string,
+  index: string,
   { cursor, limit }: { readonly cursor?: string | undefined; readonly limit: number },
 ): Promise<Page<Job>> {
   return engine.world.store.list(JOBS, {
-    index: childrenOf(run.id, stepId),
+    index,
     limit,
     order: "oldest",
     ...(cursor === undefined ? {} : { cursor }),

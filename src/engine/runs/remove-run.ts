@@ -50,7 +50,7 @@ export async function removeRunRecords(
   return true;
 }
 
-/** The number of pages is bounded by the steps of a run. */
+/** The number of pages is bounded by the steps of a run and the iterations of its loops. */
 async function pagesOf(engine: Needs<"world">, runId: string): Promise<readonly Put[]> {
   const puts: Put[] = [];
   for (let cursor: string | undefined; ; ) {
@@ -71,7 +71,10 @@ async function keyOf(engine: Needs<"world">, { id, reservation }: Run): Promise<
 
 /** Stored payloads of a run. */
 export function payloadsOf({ input, output, steps, events }: Run): readonly StoredPayload[] {
-  const ofSteps = Object.values(steps).flatMap(({ output: of, fan }) => [of, fan?.items]);
+  const ofSteps = Object.values(steps).flatMap(({ output: of, fan, loop }) => [
+    ...[of, fan?.items],
+    ...Object.values(loop?.previous ?? {}).map((before) => before.output),
+  ]);
   const payloads = [input, output, ...ofSteps, ...(events?.kept ?? []).map(({ data }) => data)];
   return payloads.flatMap((payload) => (payload?.kind === "pointer" ? [payload] : []));
 }

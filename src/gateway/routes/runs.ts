@@ -26,6 +26,7 @@ import {
 import { outputsOf, readValue, resultsOf } from "../views/payloads.ts";
 import {
   CHILD,
+  CHILDREN_QUERY,
   RUN,
   RUN_DELETED,
   RUN_DETAIL,
@@ -103,9 +104,9 @@ export const RUN_ROUTES: readonly Route[] = [
   {
     method: "GET",
     path: "/api/v1/workflow-runs/:id/steps/:step/children",
-    summary: "List the jobs of a `for_each` step, in item order",
+    summary: "List the jobs of a `for_each` step in item order, or of a step in a loop by iteration",
     access: "read",
-    query: PAGE_QUERY,
+    query: pageQuery(CHILDREN_QUERY),
     response: pageOf(CHILD),
     handle: listChildren,
   },
@@ -157,7 +158,9 @@ async function getRun(gateway: Gateway, request: GatewayRequest): Promise<Gatewa
   ]);
   const { paths } = engine.settings.current.redaction;
   const steps = [...(plan?.steps.values() ?? [])];
-  const definitions = new Map(steps.map(({ id, act, dependsOn }) => [id, { type: act.type, dependsOn }]));
+  const definitions = new Map(
+    steps.map(({ id, act, dependsOn, loopOf }) => [id, { type: act.type, dependsOn, loopOf }]),
+  );
   return ok(
     runDetail(found, {
       input: redact(input.value, { paths, at: "input" }),
@@ -218,8 +221,10 @@ async function listChildren(gateway: Gateway, request: GatewayRequest): Promise<
   const run = await runOf(gateway, request);
   const stepId = request.params.step ?? "";
   await requireStep(gateway, run, stepId);
-  const index = childrenOf(run.id, stepId);
-  const page = await children(engine, run, stepId, pageOptions(request, index));
+  const asked = queryText(request.query, "iteration");
+  const iteration = asked === undefined ? run.steps[stepId]?.fan?.iteration : Number(asked);
+  const index = childrenOf(run.id, stepId, iteration);
+  const page = await children(engine, index, pageOptions(request, index));
   const jobs = page.items.map(({ value }) => value);
   const results = await resultsOf(engine, jobs);
   const views = jobs.map((job, at) => childView(job, results[at] ?? { value: null }));

@@ -45,7 +45,7 @@ export async function outputsOf(engine: Engine, run: Run): Promise<ReadonlyMap<s
   const remaining = { bytes: SHOWN_BYTES_MAX };
   const { paths } = engine.settings.current.redaction;
   const outputs = new Map<string, PayloadView>();
-  for (const [stepId, { output }] of Object.entries(run.steps)) {
+  for (const [stepId, { output, jobId }] of Object.entries(run.steps)) {
     if (output === undefined) continue;
     if (output.kind === "children") {
       outputs.set(stepId, { value: null, at: `/api/v1/workflow-runs/${run.id}/steps/${stepId}/children` });
@@ -53,7 +53,7 @@ export async function outputsOf(engine: Engine, run: Run): Promise<ReadonlyMap<s
     }
     const read = await readWithin(engine, `the output of step \`${stepId}\``, output, remaining);
     if (read) outputs.set(stepId, { ...read, value: redact(read.value, { paths, at: "output" }), at: null });
-    else outputs.set(stepId, { value: null, at: memoryPath(outputKey(stepJobId(run.id, stepId, null))) });
+    else outputs.set(stepId, { value: null, at: memoryPath(outputKey(jobId ?? stepJobId(run.id, stepId, null))) });
   }
   return outputs;
 }

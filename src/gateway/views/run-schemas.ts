@@ -256,6 +256,9 @@ const STEP = Type.Object(
       Type.Array(Type.String(), { description: "The branches chosen for the items of a `for_each`." }),
     ),
     children: Type.Optional(FAN),
+    loop: Type.Optional(Type.String({ description: "The `loop` step whose body the step belongs to." })),
+    iteration: Type.Optional(Type.Integer({ description: "The current iteration of a `loop` step, from 1." })),
+    max_iterations: Type.Optional(Type.Integer({ description: "The limit of a `loop` step." })),
     awaits: Type.Optional(
       Type.Object(
         { event: Type.String(), correlation_key: orNull(Type.String({ description: "null: any key." })) },
@@ -360,9 +363,19 @@ export const RUN_EXPLANATION = Type.Object(
   { title: "RunExplanation" },
 );
 
+export const CHILDREN_QUERY = {
+  iteration: Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      maximum: WORKFLOW_LIMITS.iterations,
+      description: "Of a `for_each` in a loop: the iteration. Defaults to the current one.",
+    }),
+  ),
+};
 export const CHILD = Type.Object(
   {
     index: orNull(Type.Integer()),
+    iteration: orNull(Type.Integer({ description: "Of the loop that the step is in." })),
     job_id: Type.String({ description: "See `GET /api/v1/jobs/{id}`." }),
     state: Type.String(),
     attempt: Type.Integer({ description: "Number of dispatches so far." }),

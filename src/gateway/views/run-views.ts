@@ -29,14 +29,17 @@ export function workflowDetail(version: WorkflowVersion): View {
 interface SchemaFields {
   readonly input_schema?: unknown;
   readonly output_schema?: unknown;
+  /** Of a loop. */
+  readonly steps?: Readonly<Record<string, SchemaFields | null>>;
 }
 
 /** Omits steps without schemas. */
 export function schemasView({ id, version, document }: WorkflowVersion): View {
-  const { input_schema = null, steps = {} } = document as SchemaFields & {
-    readonly steps?: Readonly<Record<string, SchemaFields | null>>;
-  };
-  const stepSchemas = Object.entries(steps).flatMap(([stepId, step]) => {
+  const { input_schema = null, steps = {} } = document as SchemaFields;
+  const withBodies = Object.entries(steps).flatMap(
+    ([id, step]) => [[id, step], ...Object.entries(step?.steps ?? {})] as const,
+  );
+  const stepSchemas = withBodies.flatMap(([stepId, step]) => {
     const { input_schema: input = null, output_schema: output = null } = step ?? {};
     return input === null && output === null ? [] : [[stepId, { input_schema: input, output_schema: output }]];
   });
@@ -64,6 +67,7 @@ export interface RunParts {
 export interface StepDefinition {
   readonly type: string;
   readonly dependsOn: readonly string[];
+  readonly loopOf: string | null;
 }
 
 export function runDetail(
@@ -103,9 +107,10 @@ export function waitsView(run: Run, waits: readonly RunWait[]): View {
 }
 
 export function childView(job: Job, result: ReadValue): View {
-  const { index = null, subRunId = null } = job.step ?? {};
+  const { index = null, iteration = null, subRunId = null } = job.step ?? {};
   return {
     index,
+    iteration,
     job_id: job.id,
     state: job.state,
     attempt: job.attempt,
@@ -176,7 +181,7 @@ function runFields({ value: run, version }: Versioned<Run>): View {
 }
 
 function stepView(step: StepRun, definition: StepDefinition | null, job: Job | null, output: PayloadView): View {
-  const { state, jobId, startedMs, endedMs, error, why, arm, arms, fan, awaits, compensation } = step;
+  const { state, jobId, startedMs, endedMs, error, why, arm, arms, fan, awaits, loop, compensation } = step;
   return {
     state,
     type: definition?.type ?? null,
@@ -195,6 +200,8 @@ function stepView(step: StepRun, definition: StepDefinition | null, job: Job | n
     arm: arm ?? null,
     ...(arms === undefined ? {} : { arms }),
     ...(fan === undefined ? {} : { children: fanView(fan) }),
+    ...(definition?.loopOf ? { loop: definition.loopOf } : {}),
+    ...(loop === undefined ? {} : { iteration: loop.iteration, max_iterations: loop.iterationsMax }),
     ...(awaits === undefined ? {} : { awaits: { event: awaits.event, correlation_key: awaits.key ?? null } }),
     ...(compensation === undefined ? {} : { compensation: stepCompensationView(compensation) }),
   };

@@ -67,6 +67,7 @@ const STEP: Required<StepRun> = {
   arms: ["then"],
   fan: { items: { kind: "inline", value: [] }, count: 1, spawned: 1, open: 1, succeeded: 0, failed: 0, cancelled: 0 },
   awaits: { event: "e", key: "k" },
+  loop: { iteration: 2, iterationsMax: 9 },
   dueMs: 4,
   line: 3,
   compensation: { state: "RUNNING", startedMs: 1 },

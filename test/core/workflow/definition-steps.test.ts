@@ -24,7 +24,7 @@ describe("checks a step", () => {
     [
       "a type",
       { a: { type: "worke" } },
-      "steps.a.type: must be `worker`, `approval`, `condition`, `switch`, `delay`, `notify`, `transform`, `parallel`, `subworkflow` or `wait`, not `worke`; did you mean `worker`?",
+      "steps.a.type: must be `worker`, `approval`, `condition`, `switch`, `delay`, `notify`, `transform`, `parallel`, `subworkflow`, `wait` or `loop`, not `worke`; did you mean `worker`?",
     ],
     ["no topic", { a: {} }, "steps.a: missing `topic`: the topic its job is sent to"],
     [

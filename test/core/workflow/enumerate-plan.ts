@@ -32,6 +32,7 @@ function stepByHand(workflow: RefWorkflow, step: RefStep): PlanStep {
     dependents: workflow.steps.filter((other) => dependenciesOf(workflow, other).includes(step.id)).map(({ id }) => id),
     ancestors: new Set(),
     branchOf: around?.id ?? null,
+    loopOf: null,
     handles: workflow.steps.filter(({ onError }) => onError === step.id).map(({ id }) => id),
     arms: workflow.steps.flatMap(({ id, arms }) => {
       const own = Object.keys(arms).filter((arm) => arms[arm]?.includes(step.id));
@@ -89,7 +90,8 @@ function onErrorOf(onError: string): OnError {
   return { kind: "step", stepId: onError };
 }
 
-const NOTHING: Refs = { steps: new Set(), input: false, context: false, own: new Set() };
+const NONE: ReadonlySet<string> = new Set();
+const NOTHING: Refs = { steps: NONE, input: false, context: false, own: NONE, previous: NONE, iteration: false };
 
 function saying(value: unknown): Expression {
   return {

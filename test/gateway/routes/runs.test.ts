@@ -228,3 +228,28 @@ test("L26: a busy admission lock is a 503 (strategy `polled`)", async () => {
   if (held.kind === "held") await held.lease.release();
   expect((await gateway.call("POST", "/api/v1/workflows/open/runs", { body: {} })).statusCode).toBe(200);
 });
+
+test("shows a loop with its iteration, and lists the jobs of its steps by iteration", async () => {
+  gateway = await openTestGateway();
+  await echoes(gateway, ["demo.price"]);
+  const each = { topic: "demo.price", for_each: "[1, 2]", input: "${item * iteration}" };
+  const one = { topic: "demo.price", input: "${iteration}", depends_on: ["each"] };
+  const loop = { type: "loop", steps: { each, one }, until: "iteration == 2", max_iterations: 3, timeout_sec: 60 };
+  await applied(gateway, { id: "loops", steps: { loop } });
+  const runId = await started(gateway, "loops");
+  const run = await runIs(gateway, runId, "SUCCEEDED");
+  expect(run.output).toEqual({ loop: { one: { got: 2 } } });
+  expect(run.steps).toMatchObject({
+    loop: { type: "loop", iteration: 2, max_iterations: 3, depends_on: [] },
+    each: { loop: "loop", depends_on: ["loop"], children: { count: 2, succeeded: 2 } },
+    one: { loop: "loop", job_id: `${runId}:one@2`, depends_on: ["loop", "each"] },
+  });
+  const listed = async (step: string, query = "") =>
+    (await items(`/api/v1/workflow-runs/${runId}/steps/${step}/children${query}`)).map(
+      ({ index, iteration, result }) => [index, iteration, result],
+    );
+  expect(await listed("one")).toEqual([1, 2].map((iteration) => [null, iteration, { got: iteration }]));
+  expect(await listed("each")).toEqual([0, 1].map((index) => [index, 2, { got: (index + 1) * 2 }]));
+  expect(await listed("each", "?iteration=1")).toEqual([0, 1].map((index) => [index, 1, { got: index + 1 }]));
+  expect(await get(`/api/v1/workflow-runs/${runId}/steps/each/children?iteration=0`)).toMatchObject({ status: 400 });
+});

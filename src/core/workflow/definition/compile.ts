@@ -2,7 +2,7 @@ import { Expressions } from "./expression.ts";
 import { Fields, got, isObject, type Json, type Path, type Problem, Problems, problemText } from "./fields.ts";
 import { type Graph, graphOf, type StepDraft } from "./graph.ts";
 import { isInherited, isStepId, isWorkflowId, WORKFLOW_LIMITS } from "./limits.ts";
-import type { Plan, PlanStep } from "./plan.ts";
+import type { Act, Plan, PlanStep } from "./plan.ts";
 import { readStep } from "./read-step.ts";
 import { checkRules } from "./rules.ts";
 import { StepValues } from "./step-values.ts";
@@ -55,11 +55,11 @@ function readDocument(document: unknown, problems: Problems): Plan | null {
     inputSchema: values.schema("input_schema"),
     output: values.template("output"),
   };
-  const source = readSteps(fields);
+  const { steps: source, paths } = readAllSteps(fields);
   const known = Object.keys(source);
   const around = repeatedBranches(source);
   const drafts = known.flatMap((stepId) => {
-    const path = ["steps", stepId];
+    const path = paths.get(stepId) ?? [];
     const draft = readStep(stepId, source[stepId], path, problems, expressions, around.get(stepId) ?? null);
     return draft === null ? [] : [draft];
   });
@@ -78,9 +78,38 @@ function readId(fields: Fields): string {
   return "";
 }
 
+/** The steps of the workflow and those in the bodies of its loops. All have different ids. */
+function readAllSteps(fields: Fields): {
+  readonly steps: Readonly<Record<string, unknown>>;
+  readonly paths: ReadonlyMap<string, Path>;
+} {
+  const steps: Record<string, unknown> = {};
+  const paths = new Map<string, Path>();
+  const add = (owner: Fields, isBody: boolean): void => {
+    for (const [id, step] of Object.entries(readSteps(owner))) {
+      const path = [...owner.at("steps"), id];
+      if (paths.has(id)) {
+        owner.problems.add(path, `another step has this id; ids are unique in a workflow, also in loops`, true);
+        continue;
+      }
+      paths.set(id, path);
+      steps[id] = step;
+      if (!isObject(step) || step.type !== "loop") continue;
+      if (isBody) owner.problems.add(path, "a loop cannot contain a loop; move the inner one to a subworkflow");
+      else add(new Fields(step, path, owner.problems), true);
+    }
+  };
+  add(fields, false);
+  if (paths.size > WORKFLOW_LIMITS.steps && Object.keys(fields.get("steps") ?? {}).length <= WORKFLOW_LIMITS.steps) {
+    const problem = `has ${paths.size} steps with those of its loops, at most ${WORKFLOW_LIMITS.steps} allowed`;
+    fields.problem("steps", `${problem}; move some to a subworkflow`);
+  }
+  return { steps, paths };
+}
+
 /** Steps by id; invalid ids are reported and left out. */
 function readSteps(fields: Fields): Readonly<Record<string, unknown>> {
-  if (!fields.has("steps")) fields.problems.add([], "missing `steps`: a mapping from step ids to steps");
+  if (!fields.has("steps")) fields.problems.add(fields.path, "missing `steps`: a mapping from step ids to steps");
   const source =
     fields.map("steps", "must be a mapping from step ids to steps, such as `{greet: {topic: demo.echo}}`") ?? {};
   const entries = Object.entries(source);
@@ -115,16 +144,24 @@ function stepsOf({ nodes, order, ancestors }: Graph): ReadonlyMap<string, PlanSt
   for (const id of order) {
     const node = nodes.get(id);
     if (node === undefined) continue;
-    const { draft, dependsOn, branchOf, handles, arms } = node;
+    const { draft, dependsOn, branchOf, loopOf, handles, arms } = node;
     const dependents = order.filter((other) => nodes.get(other)?.dependsOn.includes(id));
-    const place = { dependsOn, dependents, ancestors: ancestors.get(id) ?? new Set<string>(), branchOf, handles, arms };
-    steps.set(id, { id, ...withoutLinks(draft), ...place });
+    const before = ancestors.get(id) ?? new Set<string>();
+    const place = { dependsOn, dependents, ancestors: before, branchOf, loopOf, handles, arms };
+    steps.set(id, { id, ...withoutLinks(draft), act: carrying(draft, nodes), ...place });
   }
   return steps;
 }
 
-function withoutLinks({ act, onError, rest }: StepDraft): Pick<PlanStep, "act" | "onError" | keyof typeof rest> {
-  return { act, onError, ...rest };
+/** What the body and `until` of a loop read of the previous iteration. */
+function carrying({ act, reads }: StepDraft, nodes: Graph["nodes"]): Act {
+  if (act.type !== "loop") return act;
+  const all = [...reads, ...act.body.flatMap((id) => nodes.get(id)?.draft.reads ?? [])];
+  return { ...act, carries: act.body.filter((id) => all.some((read) => read.reads.previous.has(id))) };
+}
+
+function withoutLinks({ onError, rest }: StepDraft): Pick<PlanStep, "onError" | keyof typeof rest> {
+  return { onError, ...rest };
 }
 
 /** Bounds size and depth before anything else walks the document. */

@@ -132,7 +132,15 @@ export function tryEvaluate(evaluate: () => unknown): Evaluated {
   }
 }
 
-const VARIABLES = { input: "dyn", steps: "map<string, dyn>", context: "dyn", run: "map<string, string>" } as const;
+const VARIABLES = {
+  input: "dyn",
+  steps: "map<string, dyn>",
+  context: "dyn",
+  run: "map<string, string>",
+  // Reads outside of a loop are refused by `rules.ts`.
+  iteration: "int",
+  previous: "map<string, dyn>",
+} as const;
 
 const ITEM_VARIABLES = { item: "dyn", index: "int" } as const;
 const STEP_VARIABLES = { step: "map<string, dyn>" } as const;
@@ -163,7 +171,8 @@ function addMixedArithmetic(environment: Environment): void {
   }
 }
 
-function viewOf({ input, steps, context, run, item, index, step }: Scope): Record<string, unknown> {
+function viewOf(scope: Scope): Record<string, unknown> {
+  const { input, steps, context, run, item, index, iteration, previous, step } = scope;
   return {
     input: input ?? null,
     steps: steps ?? {},
@@ -172,6 +181,8 @@ function viewOf({ input, steps, context, run, item, index, step }: Scope): Recor
     item: item ?? null,
     index: BigInt(index ?? 0),
     step: step ?? {},
+    iteration: BigInt(iteration ?? 0),
+    previous: previous ?? {},
   };
 }
 

@@ -15,6 +15,7 @@ export interface Node {
   /** Declared dependencies and those implied by links of other steps, in definition order. */
   readonly dependsOn: readonly string[];
   readonly branchOf: string | null;
+  readonly loopOf: string | null;
   readonly handles: readonly string[];
   readonly arms: readonly { readonly stepId: string; readonly arms: readonly string[] }[];
 }
@@ -50,7 +51,9 @@ function linksByNode(
   for (const { id: from, links: own } of drafts) {
     for (const link of own) {
       if (names.has(link.to)) links.get(link.kind === "depends_on" ? from : link.to)?.push({ ...link, from });
-      else problems.add(link.path, `unknown step \`${link.to}\`${suggestion(link.to, known)}`);
+      // A step of a body that could not be read is reported itself.
+      else if (link.kind !== "body")
+        problems.add(link.path, `unknown step \`${link.to}\`${suggestion(link.to, known)}`);
     }
   }
   return links;
@@ -61,6 +64,7 @@ function nodeOf(draft: StepDraft, links: readonly FromLink[], drafts: readonly S
   const arms = new Map<string, string[]>();
   const handles: string[] = [];
   let branchOf: string | null = null;
+  let loopOf: string | null = null;
   for (const { from, kind, to, arm } of links) {
     if (kind === "depends_on") {
       before.add(to);
@@ -68,6 +72,7 @@ function nodeOf(draft: StepDraft, links: readonly FromLink[], drafts: readonly S
     }
     before.add(from);
     if (kind === "branch") branchOf ??= from;
+    if (kind === "body") loopOf ??= from;
     if (kind === "on_error") handles.push(from);
     if (kind === "arm") arms.set(from, [...(arms.get(from) ?? []), arm ?? ""]);
   }
@@ -75,6 +80,7 @@ function nodeOf(draft: StepDraft, links: readonly FromLink[], drafts: readonly S
     draft,
     dependsOn: drafts.map((other) => other.id).filter((other) => before.has(other)),
     branchOf,
+    loopOf,
     handles,
     arms: [...arms].map(([stepId, chosen]) => ({ stepId, arms: chosen })),
   };
@@ -121,22 +127,25 @@ function cycleText(cycle: readonly string[]): string {
 
 const CYCLE_SHOWN_MAX = 16;
 
-/** Steps that have ended before a step starts. The branches of a `parallel` step end with it. */
+/** Steps that have ended before a step starts. The branches of a `parallel` step and the body of a loop end with it. */
 function ancestorsOf(
   nodes: ReadonlyMap<string, Node>,
   order: readonly string[],
 ): ReadonlyMap<string, ReadonlySet<string>> {
   const ancestors = new Map<string, ReadonlySet<string>>();
   for (const id of order) {
-    const { dependsOn = [], branchOf = null } = nodes.get(id) ?? {};
+    const { dependsOn = [], branchOf = null, loopOf = null } = nodes.get(id) ?? {};
     const all = new Set<string>();
     for (const other of dependsOn) {
       all.add(other);
       for (const before of ancestors.get(other) ?? []) all.add(before);
       const { act } = nodes.get(other)?.draft ?? {};
       if (act?.type === "parallel" && branchOf !== other) for (const branch of act.branches) all.add(branch);
+      if (act?.type === "loop" && loopOf !== other) for (const step of act.body) all.add(step);
     }
     all.delete(id);
+    // The loop ends after its body.
+    if (loopOf !== null) all.delete(loopOf);
     ancestors.set(id, all);
   }
   return ancestors;
@@ -169,7 +178,7 @@ export interface StepDraft {
 
 /** A reference to another step. */
 export interface Link {
-  readonly kind: "depends_on" | "arm" | "branch" | "on_error";
+  readonly kind: "depends_on" | "arm" | "branch" | "body" | "on_error";
   readonly to: string;
   readonly path: Path;
   /** The arm's name, for `arm` links. */

@@ -15,6 +15,9 @@ export const WORKFLOW_LIMITS = {
   pathDepth: 8,
   /** The size of a blob; see `ports/blobs.ts`. */
   outputBytes: 2 * 1024 * 1024,
+  /** `max_iterations` of a loop, and its product with the number of steps in the body. */
+  iterations: 1_000,
+  iterationSteps: 10_000,
 } as const;
 
 /** Step ids are object keys and parts of job ids. */

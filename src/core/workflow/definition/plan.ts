@@ -23,7 +23,7 @@ export interface Plan {
 export interface PlanStep {
   readonly id: string;
   readonly act: Act;
-  /** Declared, or implied by `on_error`, `branches`, `then`, `else`, `cases` and `default`. */
+  /** Declared, or implied by `on_error`, `branches`, a loop, `then`, `else`, `cases` and `default`. */
   readonly dependsOn: readonly string[];
   /** The inverse, in plan order. */
   readonly dependents: readonly string[];
@@ -31,6 +31,8 @@ export interface PlanStep {
   readonly ancestors: ReadonlySet<string>;
   /** The `parallel` step it is a branch of; it starts with that step. */
   readonly branchOf: string | null;
+  /** The `loop` step whose body it belongs to. */
+  readonly loopOf: string | null;
   /** Steps whose `on_error` names this one: it runs only if one of them failed. */
   readonly handles: readonly string[];
   /** For each `condition` or `switch` step that names it: the arms of which one must have been chosen. */
@@ -77,7 +79,19 @@ export type Act =
   | { readonly type: "parallel"; readonly branches: readonly string[]; readonly need: number }
   | { readonly type: "subworkflow"; readonly workflowId: string; readonly version: number | null }
   /** `correlate`: only an event with this correlation key is taken. */
-  | { readonly type: "wait"; readonly event: string; readonly correlate: Expression | null };
+  | { readonly type: "wait"; readonly event: string; readonly correlate: Expression | null }
+  | Loop;
+
+/** Repeats the steps of its body. */
+export interface Loop {
+  readonly type: "loop";
+  readonly body: readonly string[];
+  /** Evaluated after each iteration; true ends the loop. */
+  readonly until: Expression;
+  readonly iterationsMax: number;
+  /** The steps of the body that `previous` reads: only their outcomes are carried to the next iteration. */
+  readonly carries: readonly string[];
+}
 
 export type ActType = Act["type"];
 
@@ -116,6 +130,10 @@ export interface Refs {
   readonly context: boolean;
   /** In a `compensate`: fields of `step`. */
   readonly own: ReadonlySet<string>;
+  /** Steps of the previous iteration. */
+  readonly previous: ReadonlySet<string>;
+  /** The number of the iteration. */
+  readonly iteration: boolean;
 }
 
 export interface Expression {
@@ -157,6 +175,9 @@ export interface Scope {
   readonly index?: number;
   /** In a `compensate`: input and output of the step that is undone. */
   readonly step?: Readonly<Record<string, unknown>>;
+  /** In the body of a loop and in its `until`. */
+  readonly iteration?: number;
+  readonly previous?: Readonly<Record<string, StepView>>;
 }
 
 export interface StepView {

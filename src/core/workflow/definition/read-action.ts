@@ -1,7 +1,7 @@
 /** Reads the keys that are specific to a step type. */
 import { isTopic, TOPIC_LENGTH_MAX } from "../../../protocol/subjects.ts";
 import { bareTopic, hasBareForm } from "../../model/canonical.ts";
-import { type Fields, got, parseTime } from "./fields.ts";
+import { type Fields, got, isObject, parseTime } from "./fields.ts";
 import type { Link } from "./graph.ts";
 import { EVENT_NAME_SHAPE, isEventName, isStepId, isWorkflowId, WORKFLOW_LIMITS } from "./limits.ts";
 import type { Act, ActType } from "./plan.ts";
@@ -18,6 +18,7 @@ export const ACT_TYPES: readonly ActType[] = [
   "parallel",
   "subworkflow",
   "wait",
+  "loop",
 ];
 
 /** In addition to those of every step. */
@@ -32,6 +33,7 @@ export const KEYS_OF_ACT: Readonly<Record<ActType, readonly string[]>> = {
   parallel: ["branches", "join", "n"],
   subworkflow: ["workflow", "version"],
   wait: ["event", "correlate"],
+  loop: ["steps", "until", "max_iterations"],
 };
 
 /** Null after a problem. */
@@ -58,6 +60,8 @@ export function readAct(type: ActType, fields: Fields, values: StepValues, links
       return readSubworkflow(fields);
     case "wait":
       return readWait(fields, values);
+    case "loop":
+      return readLoop(fields, values, links);
     default:
       return type satisfies never;
   }
@@ -178,6 +182,25 @@ function readWait(fields: Fields, values: StepValues): Act | null {
   if (isEventName(event)) return { type: "wait", event, correlate };
   fields.problem("event", `must be ${EVENT_NAME_SHAPE}${got(event)}`);
   return null;
+}
+
+/** Its steps are read by `compile.ts`. */
+function readLoop(fields: Fields, values: StepValues, links: Link[]): Act | null {
+  const steps = fields.get("steps");
+  const body = isObject(steps) ? Object.keys(steps).filter(isStepId) : [];
+  for (const to of body) links.push({ kind: "body", to, path: [...fields.at("steps"), to] });
+  if (!fields.has("timeout_sec")) missing(fields, "timeout_sec", "the limit of all iterations together");
+  if (!fields.has("max_iterations")) missing(fields, "max_iterations", "the largest number of iterations");
+  const iterationsMax = fields.integer("max_iterations", 1, WORKFLOW_LIMITS.iterations);
+  const count = body.length * (iterationsMax ?? 0);
+  if (count > WORKFLOW_LIMITS.iterationSteps) {
+    const problem = `${iterationsMax} iterations of ${body.length} steps are ${count} steps`;
+    fields.problem("max_iterations", `${problem}; at most ${WORKFLOW_LIMITS.iterationSteps} are allowed`);
+  }
+  if (!fields.has("until")) return missing(fields, "until", "the expression that ends the loop when it is true");
+  const until = values.expression("until", "boolean");
+  if (until === null || iterationsMax === undefined) return null;
+  return { type: "loop", body, until, iterationsMax, carries: [] };
 }
 
 function missing(fields: Fields, key: string, what: string): null {

@@ -82,11 +82,12 @@ const KEYS: Readonly<Record<ActType, readonly string[]>> = {
   parallel: SIZED,
   subworkflow: [...INPUT, ...JOB, ...SIZED, "retry", "compensate"],
   wait: [],
+  loop: [],
 };
 const COMPENSATE_KEYS = ["topic", "input", "timeout_sec", "retry", ...JOB];
 
 /** A sub-workflow per item can contain them. */
-const NOT_REPEATED: readonly ActType[] = ["wait"];
+const NOT_REPEATED: readonly ActType[] = ["wait", "loop"];
 
 function keysOf(type: ActType): readonly string[] {
   const repeated = NOT_REPEATED.includes(type) ? [] : REPEATED;

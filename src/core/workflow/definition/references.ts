@@ -12,6 +12,9 @@ const RUN_FIELDS = ["id", "workflow_id", "tenant"] as const;
 const OWN_FIELDS = ["input", "output"] as const;
 const NAMES: ReadonlySet<string> = new Set(["input", "steps", "context", "run", "item", "index"]);
 
+/** Only in the body of a loop and in its `until`. A macro variable of the same name hides them. */
+const LOOP_NAMES: ReadonlySet<string> = new Set(["iteration", "previous"]);
+
 export interface Reads extends Refs {
   /** Top-level names read below `context`; null means all of it. */
   readonly contextNames: ReadonlySet<string | null>;
@@ -28,7 +31,9 @@ export function readsOf(ast: ASTNode, hasStep = false): FoundReads {
   const steps = new Set<string>();
   const own = new Set<string>();
   const contextNames = new Set<string | null>();
-  let [input, item] = [false, false];
+  const previous = new Set<string>();
+  const bound = boundNames(ast);
+  let [input, item, iteration] = [false, false, false];
   let why: string | null = null;
   const refuse = (problem: string) => {
     why ??= problem;
@@ -52,6 +57,10 @@ export function readsOf(ast: ASTNode, hasStep = false): FoundReads {
         refuse(`reads \`step.${owner.name}\`${suggestion(owner.name, OWN_FIELDS) || OWN_HINT}`);
     } else if (hasStep && node.op === "id" && node.args === "step") {
       refuse(`reads \`step\`${OWN_HINT}`);
+    } else if (owner?.of === "previous" && !bound.has("previous")) {
+      previous.add(owner.name);
+    } else if (node.op === "id" && node.args === "previous" && !bound.has("previous")) {
+      refuse("must name the step of the previous iteration, as in `previous.fetch.output`");
     } else if (node.op === "id" && node.args === "steps") {
       refuse('must name the step that it reads, as in `steps.fetch.output` or `steps["my-step"].output`');
     } else if (node.op === "id" && node.args === "context") {
@@ -59,6 +68,7 @@ export function readsOf(ast: ASTNode, hasStep = false): FoundReads {
     } else {
       if (node.op === "id" && node.args === "input") input = true;
       if (node.op === "id" && (node.args === "item" || node.args === "index")) item = true;
+      if (node.op === "id" && node.args === "iteration" && !bound.has("iteration")) iteration = true;
       const field = stepFieldOf(node);
       if (field !== null && !STEP_FIELDS.some((known) => known === field.name)) {
         const hint = suggestion(field.name, STEP_FIELDS) || "; a step has `output`, `state` and `error`";
@@ -69,7 +79,8 @@ export function readsOf(ast: ASTNode, hasStep = false): FoundReads {
   };
   visit(ast);
   if (why !== null) return { kind: "bad", why };
-  return { kind: "ok", reads: { steps, input, context: contextNames.size > 0, contextNames, item, own } };
+  const context = contextNames.size > 0;
+  return { kind: "ok", reads: { steps, input, context, contextNames, item, own, previous, iteration } };
 }
 
 const OWN_HINT = "; the step that is undone has `step.input` and `step.output`";
@@ -82,6 +93,8 @@ export function mergeReads(all: readonly Reads[]): Reads {
     contextNames: new Set(all.flatMap(({ contextNames }) => [...contextNames])),
     item: all.some(({ item }) => item),
     own: new Set(all.flatMap(({ own }) => [...own])),
+    previous: new Set(all.flatMap(({ previous }) => [...previous])),
+    iteration: all.some(({ iteration }) => iteration),
   };
 }
 
@@ -99,7 +112,21 @@ function stepFieldOf(node: ASTNode): { readonly step: string; readonly name: str
   const [owner, field] = node.args;
   const step = ownerOf(owner);
   const name = typeof field === "string" ? field : field.op === "value" ? field.args : null;
-  return step?.of === "steps" && typeof name === "string" ? { step: step.name, name } : null;
+  return (step?.of === "steps" || step?.of === "previous") && typeof name === "string"
+    ? { step: step.name, name }
+    : null;
+}
+
+/** Macro variables that hide a name of loops. */
+function boundNames(ast: ASTNode): ReadonlySet<string> {
+  const found = new Set<string>();
+  const visit = (node: ASTNode): void => {
+    const name = boundName(node);
+    if (name !== null && LOOP_NAMES.has(name)) found.add(name);
+    for (const child of childrenOf(node)) visit(child);
+  };
+  visit(ast);
+  return found;
 }
 
 /** The variable that a macro or `cel.bind` introduces. */

@@ -9,7 +9,10 @@ export function checkRules(
   outputReads: readonly ReadAt[],
   problems: Problems,
 ): void {
-  for (const node of graph.nodes.values()) checkBranches(node, graph, problems);
+  for (const node of graph.nodes.values()) {
+    checkBranches(node, graph, problems);
+    checkScope(node, graph, problems);
+  }
   checkOutputPaths(graph, problems);
   checkReachable(graph, problems);
   for (const id of graph.order) {
@@ -23,7 +26,7 @@ function checkBranches(node: Node, graph: Graph, problems: Problems): void {
   const { draft } = node;
   for (const { kind, to, path } of draft.links) {
     const other = graph.nodes.get(to);
-    if (other === undefined) continue;
+    if (other === undefined || kind === "body") continue;
     if (kind === "branch") checkBranch(node, other, problems, path);
     else if (other.branchOf !== null) {
       const what = `\`${to}\` is a branch of \`${other.branchOf}\``;
@@ -33,7 +36,27 @@ function checkBranches(node: Node, graph: Graph, problems: Problems): void {
   }
 }
 
-const BRANCHING: readonly string[] = ["condition", "switch", "parallel"];
+const BRANCHING: readonly string[] = ["condition", "switch", "parallel", "loop"];
+
+/** Steps in the body of a loop and steps outside refer to each other only through the loop. */
+function checkScope({ draft, loopOf }: Node, graph: Graph, problems: Problems): void {
+  if (loopOf !== null && draft.rest.compensate !== null) {
+    const problem = "steps of a loop cannot be compensated: an earlier iteration cannot be undone";
+    problems.add([...draft.path, "compensate"], `${problem}; use a subworkflow`);
+  }
+  for (const { kind, to, path } of draft.links) {
+    const other = graph.nodes.get(to);
+    if (other === undefined || kind === "body" || other.loopOf === loopOf) continue;
+    const isDependency = kind === "depends_on";
+    if (other.loopOf !== null) {
+      const advice = isDependency ? `depend on \`${other.loopOf}\`` : "only steps of the loop may name it";
+      problems.add(path, `\`${to}\` is a step of the loop \`${other.loopOf}\`; ${advice}`);
+    } else {
+      const advice = isDependency ? `set \`depends_on\` on \`${loopOf}\`` : "name a step of the loop";
+      problems.add(path, `\`${to}\` is not a step of the loop \`${loopOf}\`; ${advice}`);
+    }
+  }
+}
 
 function checkBranch({ draft }: Node, branch: Node, problems: Problems, path: readonly (string | number)[]): void {
   const { id, act, links, onError, rest } = branch.draft;
@@ -82,7 +105,8 @@ function checkReads(
   known: readonly string[],
   problems: Problems,
 ): void {
-  const before = id === null ? new Set(known) : (ancestors.get(id) ?? new Set<string>());
+  const before = readableAt(path, id, { nodes, ancestors, known });
+  checkIteration({ path, reads }, id, nodes, problems);
   for (const step of reads.steps) {
     if (before.has(step)) continue;
     if (!known.includes(step)) problems.add(path, `reads \`steps.${step}\`: ${unknownStep(step, known)}`);
@@ -100,6 +124,40 @@ function checkReads(
 
 const ownHint = (path: ReadAt["path"]): string =>
   path.includes("compensate") ? "; write `step.output`, or `step.input`" : "";
+/** `until` is evaluated after the body. */
+function readableAt(
+  path: readonly (string | number)[],
+  id: string | null,
+  { nodes, ancestors, known }: Pick<Graph, "nodes" | "ancestors"> & { readonly known: readonly string[] },
+): ReadonlySet<string> {
+  if (id === null) return new Set(known);
+  const before = ancestors.get(id) ?? new Set<string>();
+  const body = isUntil(path, id, nodes);
+  return body === null ? before : new Set([...before, ...body]);
+}
+
+/** The body of the loop whose `until` is at this path. */
+function isUntil(path: readonly (string | number)[], id: string, nodes: Graph["nodes"]): readonly string[] | null {
+  const act = nodes.get(id)?.draft.act;
+  return act?.type === "loop" && path.at(-1) === "until" ? act.body : null;
+}
+
+/** `iteration` and `previous` exist only in loops. */
+function checkIteration({ path, reads }: ReadAt, id: string | null, nodes: Graph["nodes"], problems: Problems): void {
+  if (!reads.iteration && reads.previous.size === 0) return;
+  const loop = nodes.get(id ?? "")?.loopOf ?? null;
+  const around = nodes.get(loop ?? "")?.draft.act;
+  const body = id === null ? null : around?.type === "loop" ? around.body : isUntil(path, id, nodes);
+  if (body === null) {
+    const name = reads.iteration ? "iteration" : "previous";
+    problems.add(path, `reads \`${name}\`, which exists only in the steps of a loop and in its \`until\``);
+    return;
+  }
+  for (const step of reads.previous) {
+    if (body.includes(step)) continue;
+    problems.add(path, `reads \`previous.${step}\`, which is not a step of the loop${suggestion(step, body)}`);
+  }
+}
 
 function unknownStep(step: string, known: readonly string[]): string {
   // CEL reads `steps.my-step` as `steps.my` minus `step`.

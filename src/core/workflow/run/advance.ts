@@ -4,6 +4,7 @@ import type { Plan, PlanStep } from "../definition/plan.ts";
 import { endCompensation, stopCompensation } from "./compensate.ts";
 import { concludeRun } from "./conclude.ts";
 import { endChild, expireFan, spawn, startFan, stopChildren } from "./for-each.ts";
+import { expireLoop, settleLoop, startLoop } from "./loop.ts";
 import { expireParallel, settleParallel } from "./parallel.ts";
 import { readinessOf } from "./ready.ts";
 import { type Blob, Draft, fault, type Limits, type Notification, type Start, type Stop } from "./run-draft.ts";
@@ -107,7 +108,9 @@ function childrenToStop(draft: Draft): readonly Stop[] {
     const step = draft.step(stepId);
     if (!step?.fan || step.state !== "RUNNING" || step.fan.endsAs === undefined || step.fan.open === 0) continue;
     const late = step.fan.endsAs === "TIMEOUT" ? `step \`${stepId}\` timed out` : undefined;
-    stops.push({ kind: "children", stepId, why: step.why ?? late ?? step.fan.error?.message ?? "the run is ending" });
+    const { iteration } = step.fan;
+    const of = iteration === undefined ? { stepId } : { stepId, iteration };
+    stops.push({ kind: "children", ...of, why: step.why ?? late ?? step.fan.error?.message ?? "the run is ending" });
     draft.hasMore = true;
   }
   return stops;
@@ -158,6 +161,7 @@ function expireAll(draft: Draft): void {
     if (step.forEach) expireFan(draft, step, step.forEach);
     else if (step.act.type === "parallel") expireParallel(draft, step, step.act);
     else if (step.act.type === "wait") expireWait(draft, step, step.act);
+    else if (step.act.type === "loop") expireLoop(draft, step, step.act);
   }
 }
 
@@ -171,7 +175,8 @@ function applyJobEnd(draft: Draft, job: Job): void {
   if (!step || !before || (before.state !== "RUNNING" && !isDoneAnyway(step, before, job))) return;
   const problem = job.state === "SUCCEEDED" ? outputProblem(draft, step, job.output) : null;
   if (job.step?.index !== undefined) {
-    if (step.forEach) endChild(draft, step, step.forEach, job, problem);
+    if (step.forEach && job.step.iteration === draft.iterationOf(step))
+      endChild(draft, step, step.forEach, job, problem);
     return;
   }
   if (before.jobId !== job.id) return;
@@ -217,6 +222,7 @@ function settleAll(draft: Draft): void {
 function continueStep(draft: Draft, step: PlanStep): void {
   if (step.forEach && draft.step(step.id)?.fan) spawn(draft, step, step.forEach);
   else if (step.act.type === "parallel") settleParallel(draft, step, step.act);
+  else if (step.act.type === "loop") settleLoop(draft, step, step.act);
 }
 
 function startIfReady(draft: Draft, step: PlanStep): void {
@@ -244,6 +250,7 @@ function startIfReady(draft: Draft, step: PlanStep): void {
   }
   if (step.forEach) startFan(draft, step, step.forEach, cause);
   else if (step.act.type === "wait") startWait(draft, step, step.act, cause);
+  else if (step.act.type === "loop") startLoop(draft, step, step.act, cause);
   else startStep(draft, step, cause);
 }
 

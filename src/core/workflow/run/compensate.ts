@@ -76,7 +76,7 @@ function advanceCompensation(draft: Draft, step: PlanStep, compensate: Compensat
 
 function startCompensation(draft: Draft, step: PlanStep, compensate: Compensate, before: StepRun): boolean {
   if (!hasRoom(draft)) return false;
-  const jobId = stepJobId(draft.run.id, step.id, null, true);
+  const jobId = stepJobId(draft.run.id, step.id, null, { isCompensation: true });
   const line = draft.addLine("compensation_started", { stepId: step.id, jobId, cause: before.line });
   setCompensation(draft, step, { state: "RUNNING", startedMs: draft.nowMs, jobId, line });
   const input = undoInputOf(draft, step, compensate, before.output, null);
@@ -185,7 +185,7 @@ function countChild(draft: Draft, step: PlanStep, index: number, error: WireErro
     return;
   }
   if (fan.failed < FAILURE_LINES_MAX) {
-    const jobId = stepJobId(draft.run.id, step.id, index, true);
+    const jobId = stepJobId(draft.run.id, step.id, index, { isCompensation: true });
     draft.addLine("compensation_failed", { stepId: step.id, index, jobId, why: error.message, cause: own.line });
   }
   const failed = { ...fan, failed: fan.failed + 1 };

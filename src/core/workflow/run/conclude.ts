@@ -59,16 +59,23 @@ function outputOf(draft: Draft): Readable<unknown> {
     if (rendered.kind === "ok") return rendered;
     return { kind: "bad", error: fault("ExpressionFailed", `the run's \`output\`: ${rendered.problem}`) };
   }
-  const last = plan.order.filter((id) => {
-    const step = plan.steps.get(id);
-    const { state, output } = draft.step(id) ?? {};
-    return step && isLast(plan, step) && state === "SUCCEEDED" && output && output.kind !== "children";
-  });
-  return draft.outputsOf(last, "the run's output");
+  return draft.outputsOf(lastSteps(draft, null), "the run's output");
 }
 
-/** No step follows it. Branches belong to their step, and a handler replaces its step. */
+/** The last steps of the run, or of the body of a loop, that have an output of their own. */
+export function lastSteps(draft: Draft, loopOf: string | null): readonly string[] {
+  const { plan } = draft;
+  return plan.order.filter((id) => {
+    const step = plan.steps.get(id);
+    const { state, output } = draft.step(id) ?? {};
+    if (step?.loopOf !== loopOf || !isLast(plan, step)) return false;
+    return state === "SUCCEEDED" && output && output.kind !== "children";
+  });
+}
+
+/** No step follows it. Branches and bodies belong to their step, and a handler replaces its step. */
 function isLast(plan: Plan, { id, branchOf, dependents }: PlanStep): boolean {
-  const goesOn = (other: PlanStep | undefined) => other && other.branchOf !== id && !other.handles.includes(id);
+  const goesOn = (other: PlanStep | undefined) =>
+    other && other.branchOf !== id && other.loopOf !== id && !other.handles.includes(id);
   return branchOf === null && !dependents.some((other) => goesOn(plan.steps.get(other)));
 }

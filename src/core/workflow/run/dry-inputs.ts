@@ -31,7 +31,9 @@ export function dryInputs(plan: Plan, input: unknown, run: Scope["run"], budget:
 function inputOf(step: PlanStep, input: unknown, run: Scope["run"]): DryInput {
   // The compiler adds the item to steps that need one; other children get it here.
   if (!step.input) return { value: null, isKnown: !step.forEach };
-  if (step.forEach || step.input.refs.steps.size > 0 || step.input.refs.context) return { value: null, isKnown: false };
+  const { steps, context, iteration, previous } = step.input.refs;
+  const needsOthers = steps.size > 0 || context || iteration || previous.size > 0;
+  if (step.forEach || needsOthers) return { value: null, isKnown: false };
   const rendered = step.input.render({ input, run });
   if (rendered.kind === "bad") return { value: null, isKnown: false, problem: `\`input\`: ${rendered.problem}` };
   const problems = step.inputSchema?.problemsOf(rendered.value) ?? [];

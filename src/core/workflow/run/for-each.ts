@@ -46,7 +46,9 @@ export function startFan(draft: Draft, step: PlanStep, each: ForEach, cause: num
   }
   const fan = { items: payload, count: list.length, spawned: 0, open: 0, succeeded: 0, failed: 0, cancelled: 0 };
   const due = step.timeoutMs === null ? {} : { dueMs: draft.nowMs + step.timeoutMs };
-  draft.setStep(step.id, { state: "RUNNING", startedMs: draft.nowMs, line, fan: { ...fan, ...due } });
+  const iteration = draft.iterationOf(step);
+  const inLoop = iteration === undefined ? {} : { iteration };
+  draft.setStep(step.id, { state: "RUNNING", startedMs: draft.nowMs, line, fan: { ...fan, ...due, ...inLoop } });
   spawn(draft, step, each);
 }
 
@@ -161,7 +163,7 @@ function countChild(
     draft.addLine("child_failed", {
       stepId: step.id,
       index,
-      jobId: stepJobId(draft.run.id, step.id, index),
+      jobId: stepJobId(draft.run.id, step.id, index, fan),
       why: error.message,
       cause: draft.step(step.id)?.line,
     });
@@ -179,7 +181,11 @@ function settleFan(draft: Draft, step: PlanStep, each: ForEach, fan: Fan): void 
   if (fan.endsAs === "CANCELLED") cancelStep(draft, step, draft.step(step.id)?.why ?? "the run ended", cause);
   else if (fan.endsAs === "TIMEOUT") settleStep(draft, step, "TIMEOUT", { error: timeoutFault(fan) });
   else if (fan.endsAs !== undefined || fan.failed > each.failuresMax) settleStep(draft, step, "FAILED", { error });
-  else settleStep(draft, step, "SUCCEEDED", { output: { kind: "children", count: fan.count } });
+  else {
+    const output = { kind: "children", count: fan.count } as const;
+    const { iteration } = fan;
+    settleStep(draft, step, "SUCCEEDED", { output: iteration === undefined ? output : { ...output, iteration } });
+  }
 }
 
 function timeoutFault({ count, succeeded }: Fan): WireError {

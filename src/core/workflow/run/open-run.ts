@@ -90,7 +90,7 @@ export const inlineBytesOf = (payload: Payload): number =>
 
 /**
  * The steps to repeat in a rerun: `fromStep` and everything after it. A `parallel` step is repeated with all its
- * branches.
+ * branches, a loop from its first iteration.
  */
 export function stepsAfter(plan: Plan, fromStep: string): ReadonlySet<string> {
   const after = new Set([fromStep]);
@@ -100,6 +100,7 @@ export function stepsAfter(plan: Plan, fromStep: string): ReadonlySet<string> {
       const step = plan.steps.get(id);
       if (step?.dependsOn.some((before) => after.has(before))) after.add(id);
       if (step && step.branchOf !== null && after.has(id)) after.add(step.branchOf);
+      if (step && step.loopOf !== null && after.has(id)) after.add(step.loopOf);
     }
   }
   return after;
@@ -114,24 +115,25 @@ export interface RerunScope {
 
 /**
  * The steps that a rerun executes. An approval is valid for the run it was given in: an approval before a repeated step
- * is asked for again (L62). A branch cannot be repeated alone; its `parallel` step is repeated as a whole. `asking`: the
+ * is asked for again (L62). A branch and a step of a loop are not repeated alone, but with the `parallel` step or loop. `asking`: the
  * steps that ask a person, empty if the earlier approvals are kept.
  */
 export function rerunScope(plan: Plan, before: Run, fromStep: string, asking: ReadonlySet<string>): RerunScope {
   const again = new Set([fromStep, ...undoneSteps(before)].flatMap((id) => [...stepsAfter(plan, id)]));
-  const precedes = (id: string, branchOf: string | null) =>
+  const precedes = (id: string, within: string | null) =>
     [...again].some((later) => {
       const ancestors = plan.steps.get(later)?.ancestors;
-      return ancestors?.has(id) || (branchOf !== null && ancestors?.has(branchOf));
+      return ancestors?.has(id) || (within !== null && ancestors?.has(within));
     });
   const asks = new Set<string>();
   for (let size = -1; size !== again.size + asks.size; ) {
     size = again.size + asks.size;
     for (const id of plan.order) {
-      const { branchOf = null } = plan.steps.get(id) ?? {};
+      const { branchOf = null, loopOf = null } = plan.steps.get(id) ?? {};
+      const within = loopOf ?? branchOf;
       if (!asking.has(id) || again.has(id) || before.steps[id]?.state !== "SUCCEEDED") continue;
-      if (!precedes(id, branchOf)) continue;
-      if (branchOf === null) asks.add(id);
+      if (!precedes(id, within)) continue;
+      if (within === null) asks.add(id);
       else for (const later of stepsAfter(plan, id)) again.add(later);
     }
   }
@@ -180,10 +182,11 @@ export function keepSteps(
   for (const id of plan.order) {
     const step = before.steps[id];
     if (!step || again.has(id) || asks.includes(id) || !isKept(plan, id, before.steps)) continue;
-    const { fan: _, jobId: __, dueMs: ___, awaits: ____, compensation: _____, output: earlier, ...kept } = step;
+    const { fan: _, jobId: __, dueMs: ___, awaits: ____, compensation: _____, loop, output: earlier, ...kept } = step;
     const output = earlier && outputOf(id, earlier);
     const seq = run.lineCount + lines.length - run.lines.length;
     steps[id] = { ...kept, ...(output === undefined ? {} : { output }), line: seq };
+    if (loop) steps[id] = { ...steps[id], loop: { iteration: loop.iteration, iterationsMax: loop.iterationsMax } };
     if (output) inlineBytes += inlineBytesOf(output);
     lines.push({ seq, atMs: run.createdMs, event: "step_kept", stepId: id, why: `from run ${before.id}`, cause: 0 });
   }

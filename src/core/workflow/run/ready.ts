@@ -21,8 +21,11 @@ export function readinessOf(
     if (state(step.branchOf) === "RUNNING") return GO;
     return isStepSettled(state(step.branchOf)) ? skip(`step \`${step.branchOf}\` did not run`) : WAITS;
   }
-  const asked = asks.filter((id) => step.ancestors.has(id) && !step.dependsOn.includes(id));
-  const awaited = asked.length === 0 ? step.dependsOn : [...step.dependsOn, ...asked];
+  const dependsOn = step.loopOf === null ? step.dependsOn : step.dependsOn.filter((id) => id !== step.loopOf);
+  if (step.loopOf !== null && state(step.loopOf) !== "RUNNING")
+    return isStepSettled(state(step.loopOf)) ? skip(`loop \`${step.loopOf}\` has ended`) : WAITS;
+  const asked = asks.filter((id) => step.ancestors.has(id) && !dependsOn.includes(id));
+  const awaited = asked.length === 0 ? dependsOn : [...dependsOn, ...asked];
   if (!awaited.every((id) => isStepSettled(state(id)))) return WAITS;
   const failed = step.handles.filter((id) => isStepFailure(state(id)));
   if (step.handles.length > 0 && failed.length === 0) return skip("no failure to handle");
@@ -33,7 +36,7 @@ export function readinessOf(
     if (chosen.some((arm) => arms.includes(arm))) continue;
     return skip(`step \`${stepId}\` chose ${chosen.map((arm) => `\`${arm}\``).join(", ") || "nothing"}`);
   }
-  const isLeftOut = step.dependsOn.length > 0 && step.dependsOn.every((id) => isUnused(state(id)));
+  const isLeftOut = dependsOn.length > 0 && dependsOn.every((id) => isUnused(state(id)));
   return isLeftOut ? skip("all its dependencies were skipped") : GO;
 }
 
@@ -64,8 +67,8 @@ export function subRunsOnly(plan: Plan, run: Run): number | null {
   for (const [id, { state, fan }] of Object.entries(run.steps)) {
     if (state !== "RUNNING") continue;
     const type = plan.steps.get(id)?.act.type;
-    // Its branches are checked themselves.
-    if (type === "parallel") continue;
+    // Its branches, or the steps of its body, are checked themselves.
+    if (type === "parallel" || type === "loop") continue;
     if (type !== "subworkflow") return null;
     count += fan?.open ?? 1;
   }

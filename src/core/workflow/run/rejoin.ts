@@ -34,6 +34,8 @@ export function rejoin(
   const step = plan.steps.get(ref.stepId);
   const before = run.steps[ref.stepId];
   if (!step || !before) return refused(`run \`${run.id}\` has no step \`${ref.stepId}\``);
+  if (step.loopOf !== null)
+    return refused(`step \`${step.id}\` belongs to loop \`${step.loopOf}\`; rerun from \`${step.loopOf}\``);
   const isOver = isRunFinal(run.state);
   const problem = closedProblem(run, context.nowMs);
   if (problem !== null) return refused(`run \`${run.id}\` ${problem}`);
@@ -57,7 +59,7 @@ export function rejoin(
     // Steps that the end of the run kept from starting are reset. Steps that it cancelled are not: their jobs, or those
     // of their children, exist under the ids that would be reused.
     else if (!after.has(id) && !(isOver && known.state === "CANCELLED")) steps[id] = known;
-    else if (isOver && known.state === "CANCELLED" && (known.jobId !== undefined || known.fan)) {
+    else if (isOver && known.state === "CANCELLED" && (known.jobId !== undefined || known.fan || known.loop)) {
       return refused(`step \`${id}\` was cancelled when the run ended; rerun from it or from \`${ref.stepId}\``);
     }
   }
@@ -150,7 +152,8 @@ function failsRun(plan: Plan, run: Run, id: string): boolean {
 /** The step had effects that cannot be undone. */
 function hadEffects(step: StepRun | undefined): boolean {
   if (!step) return false;
-  return step.state !== "SKIPPED" && !(step.state === "CANCELLED" && step.jobId === undefined && !step.fan);
+  const hasStarted = step.jobId !== undefined || step.fan !== undefined || step.loop !== undefined;
+  return step.state !== "SKIPPED" && (step.state !== "CANCELLED" || hasStarted);
 }
 
 const refused = (why: string): Rejoined => ({ kind: "refused", why });

@@ -5,9 +5,11 @@ import {
   copyRun,
   isRunFinal,
   LINES_MAX,
+  type LoopRun,
   RUN_VALUE_BYTES_MAX,
   type Run,
   type RunEnd,
+  type StepOutcome,
   type StepRun,
   type StepState,
   type TimelineEvent,
@@ -36,6 +38,8 @@ export class Draft {
   readonly stops: Stop[] = [];
   readonly notifications: Notification[] = [];
   readonly blobs: Blob[] = [];
+  /** Loops that started an iteration in this decision. */
+  readonly iterated = new Set<string>();
   /** By the `received` event. */
   readonly answers = new Map<object, EventAnswer>();
   /** More work is left that did not fit into this commit. */
@@ -89,6 +93,26 @@ export class Draft {
 
   setStep(id: string, step: StepRun): void {
     this.#steps[id] = step;
+  }
+
+  /** The iteration of the loop that the step is in; undefined outside of loops. */
+  iterationOf({ loopOf }: PlanStep): number | undefined {
+    return loopOf === null ? undefined : this.#steps[loopOf]?.loop?.iteration;
+  }
+
+  /** Forgets the iteration that has ended, except for the outcomes that the next one reads. */
+  reset(body: readonly string[], old: LoopRun["previous"], kept: LoopRun["previous"] = {}): void {
+    for (const { output } of Object.values(old ?? {})) this.#release(output);
+    for (const id of body) {
+      const { output, fan } = this.#steps[id] ?? {};
+      this.#release(fan?.items);
+      if (kept[id] === undefined) this.#release(output);
+      delete this.#steps[id];
+    }
+  }
+
+  #release(payload: StepRun["output"]): void {
+    if (payload?.kind === "inline") this.#inlineBytes -= bytesOf(JSON.stringify(payload.value ?? null));
   }
 
   /** Appends a timeline line and returns its number. */
@@ -173,6 +197,7 @@ export class Draft {
     if (refs.input) setLazily(scope, "input", () => this.#values.of(input, ""));
     if (refs.steps.size > 0) scope.steps = steps;
     if (refs.context) scope.context = this.#context(step);
+    if (step && (refs.iteration || refs.previous.size > 0)) this.#addLoop(scope, step, refs);
     if (child) {
       scope.item = child.item;
       scope.index = child.index;
@@ -180,20 +205,26 @@ export class Draft {
     return scope;
   }
 
-  #viewOf(stepId: string): StepView {
-    const step = this.#steps[stepId];
+  #addLoop(scope: Writable<Scope>, { id, loopOf }: PlanStep, refs: Refs): void {
+    const { iteration = 0, previous = {} } = this.#steps[loopOf ?? id]?.loop ?? {};
+    scope.iteration = iteration;
+    const views: Record<string, StepView> = {};
+    for (const stepId of refs.previous) views[stepId] = this.#viewOf(stepId, previous[stepId]);
+    scope.previous = views;
+  }
+
+  #viewOf(stepId: string, step: StepOutcome | undefined = this.#steps[stepId]): StepView {
     const { name = "Error", message = "" } = step?.error ?? {};
     const view = {
       state: step?.state ?? ("PENDING" as const),
       output: null,
       error: step?.error ? { name, message } : null,
     };
-    setLazily(view, "output", () => this.#outputOf(stepId));
+    setLazily(view, "output", () => this.#outputOf(stepId, step));
     return view;
   }
 
-  #outputOf(stepId: string): unknown {
-    const output = this.#steps[stepId]?.output;
+  #outputOf(stepId: string, { output }: Partial<StepOutcome> = this.#steps[stepId] ?? {}): unknown {
     return output === undefined ? null : this.#values.of(output, stepId);
   }
 
@@ -311,6 +342,8 @@ const TAKEOVER_MS = 5_000;
 export interface Start {
   readonly stepId: string;
   readonly index: number | null;
+  /** Of the loop that the step is in. */
+  readonly iteration?: number;
   readonly kind: StepRef["kind"];
   readonly isCompensation?: true;
   /** The worker topic, or a reserved one for steps that are not sent. */
@@ -333,7 +366,7 @@ export interface Start {
 /** A job, or all open children of a step, to cancel. */
 export type Stop =
   | { readonly kind: "job"; readonly stepId: string; readonly jobId: string; readonly why: string }
-  | { readonly kind: "children"; readonly stepId: string; readonly why: string };
+  | { readonly kind: "children"; readonly stepId: string; readonly iteration?: number; readonly why: string };
 
 /** The message of a `notify` step. */
 export interface Notification {

@@ -54,10 +54,29 @@ interface StepEnd {
   readonly cause?: number | undefined;
 }
 
-/** A failure ends the run unless `on_error` or a `parallel` step handles it. */
+/** A failure ends the loop that the step is in, or the run, unless `on_error` or a `parallel` step handles it. */
 function endAfterFailure(draft: Draft, step: PlanStep, error: WireError): void {
   if (step.branchOf !== null || step.onError.kind !== "fail") return;
-  endRun(draft, "FAILED", error, draft.step(step.id)?.line);
+  const cause = draft.step(step.id)?.line;
+  const loop = draft.plan.steps.get(step.loopOf ?? "");
+  if (!loop) endRun(draft, "FAILED", error, cause);
+  else if (draft.stateOf(loop.id) === "RUNNING") endLoop(draft, loop, "FAILED", error, cause);
+}
+
+/** Ends a loop and cancels what is open of its iteration. */
+export function endLoop(
+  draft: Draft,
+  loop: PlanStep,
+  state: "FAILED" | "TIMEOUT",
+  error: WireError,
+  cause?: number,
+): void {
+  settleStep(draft, loop, state, { error, cause });
+  const why = `loop \`${loop.id}\` ${state === "TIMEOUT" ? "timed out" : "has failed"}`;
+  for (const id of loop.act.type === "loop" ? loop.act.body : []) {
+    const step = draft.plan.steps.get(id);
+    if (step) cancelStep(draft, step, why, draft.step(loop.id)?.line);
+  }
 }
 
 /** Cancels a running step; a pending one never starts. */

@@ -33,7 +33,7 @@ export function startStep(draft: Draft, step: PlanStep, cause: number | undefine
     failStep(draft, step, start.name ?? "ExpressionFailed", start.problem, cause);
     return;
   }
-  const jobId = stepJobId(draft.run.id, step.id, null);
+  const jobId = stepJobId(draft.run.id, step.id, null, start);
   const line = draft.addLine("step_started", { stepId: step.id, jobId, cause });
   draft.setStep(step.id, { state: "RUNNING", startedMs: draft.nowMs, jobId, line });
   draft.starts.push(start);
@@ -162,6 +162,7 @@ export function inlineResult(draft: Draft, step: PlanStep, input: unknown, child
     case "parallel":
     case "subworkflow":
     case "wait":
+    case "loop":
       return { kind: "bad", problem: `a \`${act.type}\` step needs a job` };
     default:
       return act satisfies never;
@@ -176,6 +177,11 @@ interface Refused {
 
 /** The job spec of a step, or of one child. */
 export function startOf(draft: Draft, step: PlanStep, input: unknown, child: Child): Start | Refused {
+  const start = specOf(draft, step, input, child);
+  return step.loopOf === null || "problem" in start ? start : { ...start, iteration: draft.iterationOf(step) ?? 1 };
+}
+
+function specOf(draft: Draft, step: PlanStep, input: unknown, child: Child): Start | Refused {
   const { act, meta, retry, timeoutMs } = step;
   const index = child?.index ?? null;
   const stepId = step.id;
@@ -213,6 +219,7 @@ export function startOf(draft: Draft, step: PlanStep, input: unknown, child: Chi
     case "switch":
     case "parallel":
     case "wait":
+    case "loop":
       return { problem: `a \`${act.type}\` step needs no job` };
     default:
       return act satisfies never;

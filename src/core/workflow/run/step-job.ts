@@ -42,7 +42,7 @@ export function stepJob(run: Run, start: Start, input: Payload, context: Decisio
       caller: run.caller,
       traceparent: run.traceparent ?? null,
     },
-    { jobId: stepJobId(run.id, start.stepId, start.index, start.isCompensation), traceId: run.traceId },
+    { jobId: stepJobId(run.id, start.stepId, start.index, start), traceId: run.traceId },
     input,
     context,
   );
@@ -120,13 +120,14 @@ function delayUntil(job: Job, untilMs: number, timeoutMs: number | null): Job {
 }
 
 function refOf(run: Run, start: Start): StepRef {
-  const { stepId, kind, index, isCompensation, retry, untilMs, workflowId, version, outputBytesMax } = start;
+  const { stepId, kind, index, iteration, isCompensation, retry, untilMs, workflowId, version, outputBytesMax } = start;
   // A sub-workflow is not retried unless the step has a `retry`.
   const effectiveRetry = retry ?? (kind === "subworkflow" ? NO_RETRY : null);
   const ref: Writable<StepRef> = { runId: run.id, stepId, kind };
   if (index !== null) ref.index = index;
   if (isCompensation) ref.isCompensation = true;
   if (outputBytesMax !== undefined) ref.outputBytesMax = outputBytesMax;
+  if (iteration !== undefined) ref.iteration = iteration;
   if (effectiveRetry !== null) ref.retry = effectiveRetry;
   if (untilMs !== undefined) ref.untilMs = untilMs;
   if (workflowId !== undefined) ref.workflowId = workflowId;

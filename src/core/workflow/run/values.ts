@@ -45,8 +45,12 @@ export class Values {
           payload,
         });
       case "children": {
-        const known = this.#children.get(stepId) ?? null;
-        const outputs = this.#get(known, stepId, { kind: "children", stepId, count: payload.count });
+        const { count, iteration } = payload;
+        const key = childrenKey(stepId, iteration);
+        const outputs = this.#get(this.#children.get(key) ?? null, key, {
+          ...{ kind: "children", stepId, count },
+          ...(iteration !== undefined && { iteration }),
+        });
         if (outputs === null) throw new TooMuch(`the output of the children of step \`${stepId}\``);
         return outputs;
       }
@@ -60,8 +64,8 @@ export class Values {
   }
 
   /** null: the outputs together exceed the limit. */
-  addChildren(stepId: string, outputs: Loaded<readonly unknown[] | null>): void {
-    this.#children.set(stepId, outputs);
+  addChildren(stepId: string, outputs: Loaded<readonly unknown[] | null>, iteration?: number): void {
+    this.#children.set(childrenKey(stepId, iteration), outputs);
   }
 
   /** The output of a child of a list; null if it did not succeed. */
@@ -84,6 +88,8 @@ export class Values {
     return loaded.value;
   }
 }
+
+const childrenKey = (stepId: string, iteration = 1): string => `${stepId}@${iteration}`;
 
 /** Lookup in a cache of blobs. Blobs are immutable, so a hit only saves a repetition of the decision. */
 export type BlobLookup = (ptr: string) => Loaded | null;
@@ -149,7 +155,7 @@ export class TooMuch extends Unreadable {
 
 export type MissingValue =
   | { readonly kind: "pointer"; readonly payload: Extract<Payload, { kind: "pointer" }> }
-  | { readonly kind: "children"; readonly stepId: string; readonly count: number }
+  | { readonly kind: "children"; readonly stepId: string; readonly count: number; readonly iteration?: number }
   /** The child at `index`; the children before it are asked for next. */
   | { readonly kind: "child"; readonly stepId: string; readonly index: number };
 
