@@ -621,6 +621,12 @@ export interface GetReadyzResponse {
   readonly duties: Readonly<Record<string, number>>;
 }
 
+export interface GetSettingsResponse {
+  readonly process: string;
+  readonly items: ReadonlyArray<Setting>;
+  readonly next_cursor: null;
+}
+
 export interface GetTopicsResponse {
   readonly items: ReadonlyArray<Topic>;
   readonly next_cursor: null;
@@ -2627,6 +2633,25 @@ export interface Session {
   readonly ends_at: string | null;
 }
 
+export interface Setting {
+  readonly name: string;
+  readonly value: string | number | null;
+  readonly origin: {
+    readonly kind: "default" | "baseline" | "file" | "environment" | "flag" | "rollout";
+    /** Such as `cordum.yaml:3`, `CORDUM_HTTP_PORT` or `--port`. */
+    readonly place: string;
+  };
+  readonly default: string | number | null;
+  readonly baseline: string | number | null;
+  readonly range: string;
+  readonly unit: string | null;
+  /** The environment variable. */
+  readonly environment: string;
+  /** Changes of the config file are applied while running; others need a restart. */
+  readonly live: boolean;
+  readonly help: string;
+}
+
 export interface SignInRequest {
   readonly api_key: string;
 }
@@ -3609,6 +3634,13 @@ export interface Operations {
     readonly query: NoFields;
     readonly body: PostLabExperimentRequest | undefined;
     readonly response: LabReport;
+  };
+  /** List every setting of the answering process with its value and origin; secrets are hidden */
+  readonly "GET /settings": {
+    readonly path: NoFields;
+    readonly query: NoFields;
+    readonly body: undefined;
+    readonly response: GetSettingsResponse;
   };
   /** List API keys without their secrets; of all tenants for a key of tenant `*` */
   readonly "GET /keys": {

@@ -90,6 +90,13 @@ export function settingsFrom(overrides: Overrides = {}): Settings {
   return deepFreeze(engineSettings({ ...values, ...overrides } as Values, []));
 }
 
+/** Of a process without a config file, environment and flags. */
+export function defaultConfig(): Config {
+  const configured = configure({});
+  if (configured.kind === "bad") throw new Error(configured.problems.join("; "));
+  return configured.config;
+}
+
 export function defaultSettings(): Settings {
   return settingsFrom();
 }

@@ -3,6 +3,7 @@
  * Request validation and the OpenAPI document are both derived from the schemas.
  */
 import type { TSchema } from "typebox";
+import type { Config } from "../config/config.ts";
 import type { Role } from "../core/model/api-key.ts";
 import type { Caller } from "../core/model/caller.ts";
 import type { ErrorCode } from "../core/model/errors.ts";
@@ -70,6 +71,8 @@ export interface Gateway {
   readonly loadGauges: LoadGauges;
   readonly info: ServerInfo;
   readonly startedMs: number;
+  /** The configuration in force, with reloads. */
+  config(): Config;
   readonly auth: KeyAuthenticator;
   readonly sessions: Sessions;
   readonly approvers: Approvers;

@@ -10,6 +10,7 @@
 import type { Socket } from "node:net";
 import { setTimeout as delay, setImmediate as nextTurn } from "node:timers/promises";
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify";
+import { defaultConfig } from "../config/config.ts";
 import { isTooDeep } from "../core/model/json.ts";
 import { isLoopback } from "../core/model/loopback.ts";
 import { nearestName } from "../core/model/suggestion.ts";
@@ -29,6 +30,7 @@ import { CONTENTION_ROUTES } from "./routes/contention.ts";
 import { LAB_ROUTES } from "./routes/dashboard/lab.ts";
 import { OVERVIEW_ROUTES } from "./routes/dashboard/overview.ts";
 import { SESSION_ROUTES } from "./routes/dashboard/session.ts";
+import { SETTINGS_ROUTES } from "./routes/dashboard/settings.ts";
 import { WAVES_ROUTES } from "./routes/dashboard/waves.ts";
 import { DEAD_LETTER_ROUTES } from "./routes/dead-letters.ts";
 import { FAIL_OPEN_ROUTES } from "./routes/fail-open.ts";
@@ -67,6 +69,7 @@ export const ROUTES: readonly Route[] = [
   ...OVERVIEW_ROUTES,
   ...WAVES_ROUTES,
   ...LAB_ROUTES,
+  ...SETTINGS_ROUTES,
   ...KEY_ROUTES,
   ...AUDIT_ROUTES,
   ...MEMORY_ROUTES,
@@ -106,6 +109,7 @@ type OwnParts =
   | "isDraining"
   | "isClosing"
   | "startedMs"
+  | "config"
   | "auth"
   | "sessions"
   | "approvers"
@@ -117,7 +121,7 @@ type OwnParts =
   | "lab"
   | "loadGauges";
 export type GatewayParts = Omit<Gateway, OwnParts> &
-  Partial<Pick<Gateway, "signer" | "demo" | "lab">> & {
+  Partial<Pick<Gateway, "signer" | "demo" | "lab" | "config">> & {
     /** Accepted while no API key exists; null: nothing is. */
     readonly startupToken: string | null;
     /** The folder of the built dashboard; null: not served. */
@@ -137,9 +141,7 @@ export function openGateway(
   const decisions = new DecisionWaiter(engine);
   const startedMs = engine.world.clock.now();
   const gateway: Gateway = {
-    signer: null,
-    demo: null,
-    lab: null,
+    ...DEFAULT_PARTS,
     ...parts,
     auth,
     sessions,
@@ -184,6 +186,8 @@ export function openGateway(
     },
   };
 }
+
+const DEFAULT_PARTS = { signer: null, demo: null, lab: null, config: defaultConfig } as const;
 
 /** Binding to the network without an API key would give every host administrator access. */
 export class InsecureBindError extends Error {

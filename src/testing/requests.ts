@@ -1,3 +1,4 @@
+import { defaultConfig } from "../config/config.ts";
 import { EVERY_ORG, type Role } from "../core/model/api-key.ts";
 import { ERRORS } from "../core/model/errors.ts";
 import type { Engine } from "../engine/engine.ts";
@@ -136,6 +137,7 @@ function gatewayOn(engine: Engine): Gateway {
     metrics: { contentType: "text/plain", text: async () => "", figures: () => ({}) },
     info: { version: "test", profile: "default", mode: "embedded", durability, warnings: [] },
     startedMs: engine.world.clock.now(),
+    config: defaultConfig,
     auth: new KeyAuthenticator(engine, null, sessions),
     sessions,
     approvers: new Approvers(engine),

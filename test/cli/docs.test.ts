@@ -1,9 +1,9 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { placesIn } from "../../src/cli/commands/completion.ts";
-import { formatRange, formatValue } from "../../src/cli/commands/config.ts";
 import { newContext } from "../../src/cli/context.ts";
 import { buildProgram } from "../../src/cli/program.ts";
+import { formatRange, formatValue } from "../../src/config/explain.ts";
 import { SECTIONS } from "../../src/config/sections.ts";
 import type { Setting } from "../../src/config/setting.ts";
 import { SETTINGS } from "../../src/config/table.ts";

@@ -154,4 +154,26 @@ export const SCENES: readonly Scene[] = [
       await page.getByText("Findings").scrollIntoViewIfNeeded();
     },
   },
+  {
+    name: "schedules",
+    path: "/schedules",
+    data: async ({ api }) => {
+      const every = (id: string, more: object) =>
+        api.request("POST /schedules", { body: { id, workflow_id: "greet", input: { name: "Ann" }, ...more } });
+      await every("quarter-hourly-sync", { every: "15m", overlap: "queue" });
+      await every("weekday-report", { cron: "0 9 * * 1-5", time_zone: "Europe/Berlin", jitter_ms: 60_000 });
+      await every("month-end-close", { cron: "30 2 1 * *", overlap: "cancel", paused: true });
+      for (const id of ["quarter-hourly-sync", "weekday-report"]) {
+        await api.request("POST /schedules/{id}/trigger", { path: { id }, body: { overlap: "allow" } });
+      }
+    },
+  },
+  { name: "schedule", path: "/schedules/weekday-report" },
+  {
+    name: "schedule-edit",
+    path: "/schedules/weekday-report",
+    prepare: (page) => page.getByRole("button", { name: "Edit …" }).click(),
+  },
+  { name: "settings", path: "/settings" },
+  { name: "setting", path: "/settings?q=retry&setting=retry.lock_busy.policy" },
 ];

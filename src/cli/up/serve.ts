@@ -147,6 +147,7 @@ async function serveSafety(options: ServeOptions, live: LiveConfig, stops: StopS
 
 interface Base {
   readonly engine: Engine;
+  readonly live: LiveConfig;
   readonly metrics: ReturnType<typeof promMetrics>;
   readonly facts: OpenedWorld["facts"];
 }
@@ -168,12 +169,12 @@ async function openBase(options: ServeOptions, live: LiveConfig, stops: StopStac
     stops.add(async () => stopWatching());
   }
   stops.add(await watchPolicy(engine));
-  if (options.role === "safety") return { engine, metrics, facts: opened.facts };
+  if (options.role === "safety") return { engine, live, metrics, facts: opened.facts };
   // Promoted values are in force before the first job.
   await refreshPools(engine);
   if (config.process.failMode === "open") await openAtStart(engine);
   await watchWorkflows(engine, config.process.workflowsDir, log, stops);
-  return { engine, metrics, facts: opened.facts };
+  return { engine, live, metrics, facts: opened.facts };
 }
 
 /** Applied before the gateway listens, so that the first request can start the workflows. */
@@ -203,7 +204,7 @@ async function openSafety(options: ServeOptions, live: LiveConfig, stops: StopSt
 }
 
 async function listen(
-  { engine, metrics, facts }: Base,
+  { engine, live, metrics, facts }: Base,
   { config, version, port, canMovePort, log }: ServeOptions,
   stops: StopStack,
   control: SweeperStatus,
@@ -221,7 +222,8 @@ async function listen(
   const dashboardDir = routes === ROUTES ? builtDashboard() : null;
   const lab = threadLab();
   stops.add(() => lab.close());
-  const parts = { engine, sweeper: control, metrics, info: about, signer, startupToken, dashboardDir, lab };
+  const shown = { info: about, config: () => live.config, dashboardDir, lab };
+  const parts = { engine, sweeper: control, metrics, signer, startupToken, ...shown };
   const gateway = openGateway(parts, config.process, routes);
   stops.add(() => gateway.stop());
   const url = await gateway.listen(host, port).catch(async (error: unknown) => {
