@@ -64,6 +64,8 @@ export const NEXT: Readonly<Record<string, string | null>> = {
   invalid_workflow: null,
   invalid_run: null,
   invalid_policy: "cordum policy check FILE",
+  invalid_policy_tests: null,
+  policy_tests_failed: "cordum policy test --help",
   key_missing: "export CORDUM_API_KEY=KEY",
   key_invalid: "export CORDUM_API_KEY=KEY",
   key_expired: "export CORDUM_API_KEY=KEY",

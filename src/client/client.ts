@@ -271,6 +271,10 @@ class Policy extends Resource {
     return this.transport.send("POST /policy/simulate", { body }, options);
   }
 
+  test(body: Operations["POST /policy/test"]["body"], options?: CallOptions) {
+    return this.transport.send("POST /policy/test", { body }, options);
+  }
+
   diff(body: Operations["POST /policy/diff"]["body"], options?: CallOptions) {
     return this.transport.send("POST /policy/diff", { body }, options);
   }

@@ -18,6 +18,7 @@ const READING: ReadonlySet<OperationName> = new Set([
   "POST /policy/evaluate",
   "POST /policy/explain",
   "POST /policy/simulate",
+  "POST /policy/test",
   "POST /policy/diff",
 ]);
 

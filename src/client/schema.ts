@@ -1322,6 +1322,11 @@ export interface PolicyChange {
   readonly release_id?: string | undefined;
 }
 
+export interface PolicyDecidedBy {
+  readonly decision: PolicyDecisionName;
+  readonly rule_id: string | null;
+}
+
 export interface PolicyDecision {
   readonly decision: PolicyDecisionName;
   readonly rule_id: string | null;
@@ -1412,6 +1417,14 @@ export interface PolicyExplanation {
   }>;
   /** Number of earlier rules that `tried` does not list. */
   readonly omitted: number;
+}
+
+export interface PolicyFlips {
+  readonly from: PolicyDecidedBy;
+  readonly to: PolicyDecidedBy;
+  readonly topic: string;
+  readonly count: number;
+  readonly examples: ReadonlyArray<string>;
 }
 
 export interface PolicyLimit {
@@ -1569,6 +1582,23 @@ export interface PolicySimulation {
   readonly changed?: number | undefined;
 }
 
+export interface PolicyTestCase {
+  readonly name: string;
+  /** Of the case in the text. */
+  readonly line: number;
+  readonly passed: boolean;
+  readonly failure: string | null;
+  readonly decision: PolicyDecision;
+}
+
+export interface PolicyTests {
+  /** Hash of the policy that was tested. */
+  readonly snapshot: string;
+  readonly passed: number;
+  readonly failed: number;
+  readonly cases: ReadonlyArray<PolicyTestCase>;
+}
+
 export interface Pool {
   readonly name: string;
   /** Topic patterns from the settings. */
@@ -1639,6 +1669,8 @@ export interface PostPolicyPublishRequest {
   readonly policy: string;
   readonly name?: string | undefined;
   readonly note?: string | undefined;
+  /** Test cases, as YAML. Published only if all of them pass. */
+  readonly tests?: string | undefined;
 }
 
 export interface PostPolicyRollbackRequest {
@@ -1648,7 +1680,29 @@ export interface PostPolicyRollbackRequest {
 export interface PostPolicySimulateRequest {
   /** The policy document, as YAML. */
   readonly policy?: string | undefined;
-  readonly requests: ReadonlyArray<PolicyRequest>;
+  readonly requests?: ReadonlyArray<PolicyRequest> | undefined;
+  /** Evaluates the policy for recorded decisions instead of `requests`. */
+  readonly recorded?: {
+    /** Jobs of this time up to now. Default: all that are kept. */
+    readonly last_ms?: number | undefined;
+    /** Jobs created at or after this time; not with `last_ms`. */
+    readonly since?: string | undefined;
+    /** Jobs created at or before this time. Default: now. */
+    readonly until?: string | undefined;
+    /** Jobs to read. Default: 10000. */
+    readonly limit?: number | undefined;
+    /** `next_cursor` of the previous page, with its `since` and `until`. */
+    readonly cursor?: string | undefined;
+  } | undefined;
+}
+
+export type PostPolicySimulateResponse = PolicySimulation | RecordedSimulation;
+
+export interface PostPolicyTestRequest {
+  /** The policy as YAML. Default: the one in force. */
+  readonly policy?: string | undefined;
+  /** Test cases, as YAML. */
+  readonly tests: string;
 }
 
 export interface PostRolloutsIdPromoteRequest {
@@ -1698,6 +1752,28 @@ export interface PostWorkerJobsIdReleaseRequest {
 export interface ReadyEvent {
   /** The events since `Last-Event-ID` follow. */
   readonly resumed: boolean;
+}
+
+export interface RecordedSimulation {
+  /** Hash of the policy that was evaluated. */
+  readonly snapshot: string;
+  /** Jobs created at or after this time were read. */
+  readonly since: string;
+  /** Jobs created at or before this time were read. */
+  readonly until: string;
+  /** Recorded decisions that were evaluated. */
+  readonly checked: number;
+  /** Jobs without a decision yet. */
+  readonly undecided: number;
+  /** Jobs that were dispatched without a decision, under a fail-open lease. */
+  readonly bypassed: number;
+  /** Decisions that the policy would change. */
+  readonly flipped: number;
+  /** The largest first. */
+  readonly groups: ReadonlyArray<PolicyFlips>;
+  /** Flips of groups that are not listed. */
+  readonly ungrouped: number;
+  readonly next_cursor: string | null;
 }
 
 export interface RejectRequest {
@@ -3754,12 +3830,19 @@ export interface Operations {
     readonly body: PolicyRequest;
     readonly response: PolicyExplanation;
   };
-  /** Evaluate the policy in force, or with `system` access a given one, for many jobs */
+  /** Evaluate the policy in force, or with `system` access a given one, for many jobs or for recorded decisions */
   readonly "POST /policy/simulate": {
     readonly path: NoFields;
     readonly query: NoFields;
-    readonly body: PostPolicySimulateRequest;
-    readonly response: PolicySimulation;
+    readonly body: PostPolicySimulateRequest | undefined;
+    readonly response: PostPolicySimulateResponse;
+  };
+  /** Run test cases against the policy in force, or with `system` access against a given one */
+  readonly "POST /policy/test": {
+    readonly path: NoFields;
+    readonly query: NoFields;
+    readonly body: PostPolicyTestRequest;
+    readonly response: PolicyTests;
   };
   /** Compare the policy in force with another one */
   readonly "POST /policy/diff": {

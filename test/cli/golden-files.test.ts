@@ -47,6 +47,18 @@ test("policies", async () => {
   await transcript.both(["policy", "diff", allow]);
   await transcript.both(["policy", "explain", "a.b", "--label", "k=v"]);
   await transcript.both(["policy", "simulate", requests, "--policy", allow]);
+  const cases = "cases:\n  - {given: {topic: a.b}, expect: {decision: deny, rule: r}}\n";
+  const tests = file("tests.yaml", cases);
+  await transcript.both(["policy", "test", tests]);
+  await transcript.both(["policy", "test", tests, "--policy", allow]);
+  await transcript.run(["policy", "test", file("bad-tests.yaml", "cases:\n  - {given: {}, expect: {rule: r}}\n")]);
+  await transcript.run(["policy", "test", file("odd-tests.yaml", cases.replace("a.b", "'a b'")), "--policy", allow]);
+  await transcript.run(["policy", "publish", allow, "--require-tests", tests]);
+  await transcript.run(["policy", "publish", deny, "--require-tests", tests]);
+  await transcript.run(["job", "submit", "a.b"]);
+  await transcript.both(["policy", "simulate", "--recorded", "--last", "24h", "--policy", allow]);
+  await transcript.run(["policy", "simulate", "--recorded", "--policy", deny]);
+  await transcript.run(["policy", "simulate"]);
   await transcript.run(["policy", "rollback", "--json"]);
   await transcript.both(["policy", "rollback", "nothing"]);
   await expect(transcript.text).toMatchFileSnapshot(golden("policy"));

@@ -1,10 +1,21 @@
 import type { Command } from "commander";
-import { addCommand, addGroup, addListCommand, type CommandContext, collect, pair } from "../context.ts";
+import {
+  addCommand,
+  addGroup,
+  addListCommand,
+  type CommandContext,
+  collect,
+  durationUpTo,
+  pair,
+  whole,
+} from "../context.ts";
+import { CliError, EXIT } from "../exit.ts";
 import type { PageOptions } from "../table.ts";
 import type { QuestionOptions } from "./policy.ts";
 
 /** Loaded on demand: the policy compiler would slow down the start of every other command. */
 const commands = () => import("./policy.ts");
+const recordCommands = () => import("./policy-records.ts");
 
 export function addPolicy(program: Command, context: CommandContext): void {
   const { io, client, exit } = context;
@@ -15,12 +26,12 @@ export function addPolicy(program: Command, context: CommandContext): void {
       exit((await commands()).checkPolicy(io, file, options.json === true)),
     );
   addExplain(policy, context);
-  addCommand(policy, "simulate", "evaluate many jobs against a policy")
-    .argument("<requests>", "JSON array of jobs, or one JSON object per line; `-` reads stdin")
-    .option("--policy <file>", "evaluate this policy file and compare with the policy in force")
-    .option("--offline", "evaluate --policy only; requires no control plane")
-    .action(async (file: string, options: { json?: boolean; policy?: string; offline?: boolean }) =>
-      exit(await (await commands()).simulatePolicy(io, client, file, options)),
+  addSimulate(policy, context);
+  addCommand(policy, "test", "run test cases: given requests, expected decisions")
+    .argument("<file>", "test cases, as YAML")
+    .option("--policy <file>", "test a policy file; requires no control plane")
+    .action(async (file: string, options: { json?: boolean; policy?: string }) =>
+      exit(await (await recordCommands()).testPolicyFile(io, client, file, options)),
     );
   addCommand(policy, "diff", "compare two policies")
     .argument("<file>", "policy file; compared with the policy in force if it is the only one")
@@ -32,7 +43,8 @@ export function addPolicy(program: Command, context: CommandContext): void {
     .argument("<file>", "policy file")
     .option("--name <name>", "display name (default: the file name)")
     .option("--note <text>", "note for the audit log")
-    .action(async (file: string, options: { json?: boolean; name?: string; note?: string }) =>
+    .option("--require-tests <file>", "publish only if these test cases pass")
+    .action(async (file: string, options: { json?: boolean; name?: string; note?: string; requireTests?: string }) =>
       exit(await (await commands()).publishPolicyFile(io, client(), file, options)),
     );
   addCommand(policy, "rollback", "put an earlier policy back in force")
@@ -43,6 +55,38 @@ export function addPolicy(program: Command, context: CommandContext): void {
   addListCommand(policy, "list", "list published policies, newest first; `*` marks the one in force").action(
     async (options: PageOptions) => exit(await (await commands()).listPolicies(io, client(), options)),
   );
+}
+
+function addSimulate(policy: Command, { io, client, exit }: CommandContext): void {
+  addCommand(policy, "simulate", "evaluate many jobs, or recorded decisions, against a policy")
+    .argument("[requests]", "JSON array of jobs, or one JSON object per line; `-` reads stdin")
+    .option("--policy <file>", "evaluate this policy file and compare with the policy in force, or with the record")
+    .option("--offline", "evaluate --policy only; requires no control plane")
+    .option("--recorded", "list the recorded decisions that the policy would flip")
+    .option(
+      "--last <duration>",
+      "with --recorded: jobs of this time, such as `24h` (default: all that are kept)",
+      durationUpTo(LAST_MS_MAX),
+    )
+    .option("--limit <n>", "with --recorded: jobs to read, newest first (default: 100000)", whole)
+    .action(async (file: string | undefined, options: SimulateOptions) => {
+      if (options.recorded) return exit(await (await recordCommands()).simulateRecords(io, client(), options));
+      if (file === undefined) {
+        throw new CliError(EXIT.usage, "give a file with requests, or --recorded", "cordum policy simulate --help");
+      }
+      return exit(await (await commands()).simulatePolicy(io, client, file, options));
+    });
+}
+
+const LAST_MS_MAX = 3_650 * 86_400_000;
+
+interface SimulateOptions {
+  readonly json?: boolean;
+  readonly policy?: string;
+  readonly offline?: boolean;
+  readonly recorded?: boolean;
+  readonly last?: number;
+  readonly limit?: number;
 }
 
 function addExplain(policy: Command, { io, client, exit }: CommandContext): void {

@@ -1,8 +1,6 @@
 import { DEFAULT_ORG } from "../../core/model/job-id.ts";
-import { compile, type Snapshot } from "../../core/policy/compile.ts";
 import type { PolicyRequest } from "../../core/policy/decision.ts";
 import { diff } from "../../core/policy/diff.ts";
-import { readPolicy } from "../../core/policy/document.ts";
 import { simulate, simulationBudget } from "../../core/policy/evaluate.ts";
 import { explain } from "../../core/policy/explain.ts";
 import { formatDuration } from "../../core/retry/duration.ts";
@@ -12,7 +10,7 @@ import type { Client, Json } from "../client.ts";
 import { CliError, EXIT, type ExitCode } from "../exit.ts";
 import { type Io, printJson } from "../io.ts";
 import { textTable } from "../table.ts";
-import { invalidPolicy, readText } from "../up/load-policy.ts";
+import { readText, snapshotIn } from "../up/load-policy.ts";
 
 export interface QuestionOptions {
   readonly json?: boolean;
@@ -101,10 +99,20 @@ export async function publishPolicyFile(
   io: Io,
   client: Client,
   file: string,
-  options: { readonly json?: boolean; readonly name?: string; readonly note?: string },
+  options: {
+    readonly json?: boolean;
+    readonly name?: string;
+    readonly note?: string;
+    readonly requireTests?: string;
+  },
 ): Promise<ExitCode> {
-  const { name = file, note } = options;
-  const body = { policy: readText(file), name, ...(note === undefined ? {} : { note }) };
+  const { name = file, note, requireTests } = options;
+  const body = {
+    policy: readText(file),
+    name,
+    ...(note === undefined ? {} : { note }),
+    ...(requireTests === undefined ? {} : { tests: readText(requireTests, "tests") }),
+  };
   return printChange(io, await client.policy.publish(body), options.json === true);
 }
 
@@ -140,12 +148,6 @@ export async function listPolicies(
   io.out(textTable(["", "SNAPSHOT", "VERSION", "RULES", "PUBLISHED", "BY", "NOTE"], rows));
   if (page.next_cursor !== null) io.err(`next page: ${io.command} policy list --cursor ${page.next_cursor}\n`);
   return EXIT.ok;
-}
-
-function snapshotIn(file: string): Snapshot {
-  const read = readPolicy({ name: file, text: readText(file) });
-  if (read.kind === "bad") throw invalidPolicy(file, read.problems);
-  return compile(read.document);
 }
 
 function questionFrom(topic: string, input: unknown, options: QuestionOptions): PolicyRequestBody {

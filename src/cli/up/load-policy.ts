@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { compile } from "../../core/policy/compile.ts";
+import { compile, type Snapshot } from "../../core/policy/compile.ts";
 import { type ReadPolicy, readPolicy } from "../../core/policy/document.ts";
 import { builtInKernel, DEMO_POLICY, type LiveKernel } from "../../core/policy/kernel.ts";
 import type { Published } from "../../engine/safety/index.ts";
@@ -31,6 +31,13 @@ export function loadPolicy(file: string | null, demo: boolean): LoadedPolicy {
   const read = readPolicy({ name: file, text });
   if (read.kind === "bad") throw invalidPolicy(file, read.problems);
   return { kernel, file: { name: file, text, version } };
+}
+
+/** Throws if the file is invalid. */
+export function snapshotIn(file: string): Snapshot {
+  const read = readPolicy({ name: file, text: readText(file) });
+  if (read.kind === "bad") throw invalidPolicy(file, read.problems);
+  return compile(read.document);
 }
 
 export function readText(file: string, what = "policy", next = `cordum policy check ${file}`): string {

@@ -7,11 +7,15 @@
 import type { StoredContention } from "../contention/acquisition.ts";
 import { predictStored } from "../contention/predict.ts";
 import { BudgetError, StepBudget } from "../expression/budget.ts";
-import { compile } from "../policy/compile.ts";
+import { compile, type Snapshot } from "../policy/compile.ts";
 import type { PolicyRequest } from "../policy/decision.ts";
 import { diff, type PolicyDiff } from "../policy/diff.ts";
 import { type PolicyDocument, type ReadPolicy, readPolicy } from "../policy/document.ts";
 import { type Simulation, simulate, simulationBudget } from "../policy/evaluate.ts";
+import { type PolicyCase, readPolicyTests } from "../policy/read-tests.ts";
+import { type Flip, flipsOf, type RecordedDecision } from "../policy/recorded.ts";
+import { type PreparedCase, type TestedCase, testPolicy } from "../policy/test-policy.ts";
+import type { ReadYaml } from "../policy/yaml-fields.ts";
 import type { RolloutPrediction } from "../rollout/rollout.ts";
 import type { RolloutSubject } from "../rollout/subject.ts";
 import type { Settings } from "../settings.ts";
@@ -72,6 +76,43 @@ export const TASKS = {
     return { kind: "ok", simulation, before: current, steps: budget.spent };
   },
 
+  /** Called for each page of a request; `steps` are those used. */
+  flipRecorded: ({
+    text,
+    inForce,
+    records,
+  }: {
+    readonly text: string | null;
+    readonly inForce: PolicyDocument;
+    readonly records: readonly RecordedDecision[];
+  }):
+    | { readonly kind: "ok"; readonly snapshot: string; readonly flips: readonly Flip[]; readonly steps: number }
+    | Bad => {
+    const compiled = draftOf(text, inForce);
+    if (compiled.kind === "bad") return compiled;
+    const budget = new StepBudget("the simulation", PAGE_STEPS_MAX);
+    const flips = flipsOf(compiled.snapshot, records, budget);
+    return { kind: "ok", snapshot: compiled.snapshot.hash, flips, steps: budget.spent };
+  },
+
+  readPolicyTests: (file: { readonly name: string; readonly text: string }): ReadYaml<readonly PolicyCase[]> =>
+    readPolicyTests(file),
+
+  testPolicy: ({
+    text,
+    inForce,
+    cases,
+  }: {
+    readonly text: string | null;
+    readonly inForce: PolicyDocument;
+    readonly cases: readonly PreparedCase[];
+  }): { readonly kind: "ok"; readonly snapshot: string; readonly tested: readonly TestedCase[] } | Bad => {
+    const compiled = draftOf(text, inForce);
+    if (compiled.kind === "bad") return compiled;
+    const tested = testPolicy(compiled.snapshot, cases, simulationBudget());
+    return { kind: "ok", snapshot: compiled.snapshot.hash, tested };
+  },
+
   /** Not text of a client, but seconds of work. */
   predictRollout: ({
     records,
@@ -115,6 +156,24 @@ export const TASKS = {
     return rendered.kind === "ok" ? { ...rendered, steps: budget.spent } : rendered;
   },
 } as const;
+
+type Draft = { readonly kind: "ok"; readonly snapshot: Snapshot } | Bad;
+
+function draftOf(text: string | null, inForce: PolicyDocument): Draft {
+  if (text === null) return { kind: "ok", snapshot: compile(inForce) };
+  if (lastDraft?.text !== text) {
+    const read = readPolicy({ name: "policy", text });
+    if (read.kind === "bad") return read;
+    lastDraft = { text, snapshot: compile(read.document) };
+  }
+  return { kind: "ok", snapshot: lastDraft.snapshot };
+}
+
+/** The pages of a simulation have the same policy; a pure function of its text. */
+let lastDraft: { readonly text: string; readonly snapshot: Snapshot } | null = null;
+
+/** Above what the conditions of one page of records can take. */
+const PAGE_STEPS_MAX = 100_000_000;
 
 export type TaskName = keyof typeof TASKS;
 export type TaskInput<N extends TaskName> = Parameters<(typeof TASKS)[N]>[0];

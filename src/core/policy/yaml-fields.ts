@@ -25,18 +25,23 @@ export function readYaml<T>(
   const at = (offset: number) => `${file.name}:${lines.linePos(offset).line}`;
   if (faults.length > 0) return { kind: "bad", problems: faults.map(({ offset, why }) => `${at(offset)}: ${why}`) };
   const problems: string[] = [];
-  const fields = new YamlFields((node, text) => {
-    problems.push(`${at(startOf(node))}: ${text}`);
-  });
+  const fields = new YamlFields(
+    (node, text) => {
+      problems.push(`${at(startOf(node))}: ${text}`);
+    },
+    (node) => lines.linePos(startOf(node)).line,
+  );
   const value = read(fields, yaml.contents);
   return problems.length > 0 ? { kind: "bad", problems } : { kind: "ok", value };
 }
 
 export class YamlFields {
   readonly problem: (node: YamlNode, text: string) => void;
+  readonly lineOf: (node: YamlNode) => number;
 
-  constructor(problem: (node: YamlNode, text: string) => void) {
+  constructor(problem: YamlFields["problem"], lineOf: YamlFields["lineOf"]) {
     this.problem = problem;
+    this.lineOf = lineOf;
   }
 
   /** The values of a map with only these keys. */

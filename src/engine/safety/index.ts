@@ -7,5 +7,6 @@ export { engageKill, listKills, releaseKill, stopKilled } from "./kill-switch.ts
 export { type Published, publishFile, publishPolicy, releases, rollbackPolicy } from "./publish-policy.ts";
 export { reviewBypass } from "./review-bypass.ts";
 export { SafetyState } from "./safety-state.ts";
+export { RECORDED_JOBS, type RecordedFlips, simulateRecorded } from "./simulate-recorded.ts";
 export { watchPolicy } from "./watch-policy.ts";
 export { watchSafety } from "./watch-safety.ts";

@@ -37,6 +37,8 @@ export interface PublishRequest {
   readonly name: string;
   readonly by: string;
   readonly note?: string | null;
+  /** The number of test cases that passed; null if none were required. */
+  readonly tested?: number | null;
 }
 
 export type Published =
@@ -110,7 +112,7 @@ async function publish(
 
 async function release(
   engine: Needs<"world" | "commit" | "audit">,
-  { text, name, by, note }: PublishRequest,
+  { text, name, by, note, tested }: PublishRequest,
   snapshot: Snapshot,
   file: PolicyFile | null,
 ): Promise<Published | "stale"> {
@@ -142,7 +144,13 @@ async function release(
     how: "publish",
     file: file ?? before?.value.file ?? null,
   };
-  const facts = { snapshot: made.snapshot, previous: before?.value.snapshot ?? null, name, note: made.note };
+  const facts = {
+    snapshot: made.snapshot,
+    previous: before?.value.snapshot ?? null,
+    name,
+    note: made.note,
+    ...(tested == null ? {} : { tests_passed: tested }),
+  };
   const committed = await engine.commit({
     org: ALL,
     puts: [

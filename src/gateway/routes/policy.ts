@@ -14,13 +14,13 @@ import {
   RELEASES_LIST,
 } from "../../core/model/policy-release.ts";
 import type { Snapshot } from "../../core/policy/compile.ts";
-import type { PolicyRequest } from "../../core/policy/decision.ts";
 import { explain } from "../../core/policy/explain.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { previewLimits } from "../../engine/limits/index.ts";
 import { askKernel, publishPolicy, rollbackPolicy } from "../../engine/safety/index.ts";
-import type { Busy } from "../../ports/evaluator.ts";
-import { isAllowed } from "../auth/access.ts";
+import { evaluated, invalidPolicy, requirePublisher, toPolicyRequest } from "../policy/evaluation.ts";
+import { POLICY_TESTS, requireTests, TEST, testOne } from "../policy/policy-tests.ts";
+import { RECORDED, RECORDED_SIMULATION, simulateRecords } from "../policy/recorded.ts";
 import { evaluationProblem, Problem } from "../problem.ts";
 import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route } from "../route.ts";
 import { listPage, PAGE_QUERY, pageOf } from "../views/page.ts";
@@ -44,20 +44,24 @@ import {
   simulationView,
   withoutDirectory,
 } from "../views/policy-views.ts";
-import { POLICY_REQUEST_BODY, type PolicyRequestBody, readPolicyRequest } from "./policy-request.ts";
+import { POLICY_REQUEST_BODY, type PolicyRequestBody } from "./policy-request.ts";
 
 const optional = <T extends TSchema>(type: T) => Type.Optional(type);
 
 const POLICY_TEXT = Type.String({ minLength: 1, description: "The policy document, as YAML." });
 const SIMULATE = Type.Object({
   policy: optional(POLICY_TEXT),
-  requests: Type.Array(POLICY_REQUEST_BODY, { minItems: 1, maxItems: 1_000 }),
+  requests: optional(Type.Array(POLICY_REQUEST_BODY, { minItems: 1, maxItems: 1_000 })),
+  recorded: optional(RECORDED),
 });
 const DIFF = Type.Object({ policy: POLICY_TEXT });
 const PUBLISH = Type.Object({
   policy: POLICY_TEXT,
   name: optional(Type.String({ minLength: 1, maxLength: 256 })),
   note: optional(Type.String({ maxLength: 1_024 })),
+  tests: optional(
+    Type.String({ minLength: 1, description: "Test cases, as YAML. Published only if all of them pass." }),
+  ),
 });
 const ROLLBACK = Type.Object({ to: optional(Type.String({ minLength: 1, maxLength: 256 })) });
 
@@ -83,11 +87,21 @@ export const POLICY_ROUTES: readonly Route[] = [
   {
     method: "POST",
     path: "/api/v1/policy/simulate",
-    summary: "Evaluate the policy in force, or with `system` access a given one, for many jobs",
+    summary:
+      "Evaluate the policy in force, or with `system` access a given one, for many jobs or for recorded decisions",
     access: "read",
     body: SIMULATE,
-    response: POLICY_SIMULATION,
+    response: Type.Union([POLICY_SIMULATION, RECORDED_SIMULATION]),
     handle: simulateMany,
+  },
+  {
+    method: "POST",
+    path: "/api/v1/policy/test",
+    summary: "Run test cases against the policy in force, or with `system` access against a given one",
+    access: "read",
+    body: TEST,
+    response: POLICY_TESTS,
+    handle: testOne,
   },
   {
     method: "POST",
@@ -173,15 +187,16 @@ async function explainOne({ engine }: Gateway, request: GatewayRequest): Promise
   return ok(explanationView(explanation, preview, visibleTo(request, snapshot)));
 }
 
-async function simulateMany({ engine }: Gateway, request: GatewayRequest): Promise<GatewayResponse> {
-  const { policy: text = null, requests } = request.body as Static<typeof SIMULATE>;
-  // Compiling a policy is expensive: only roles that may publish one may send one.
-  if (text !== null && !isAllowed(request.principal, { access: "system" })) {
-    const detail = "evaluating a policy text requires a key of tenant `*` with role `admin`, like publishing it";
-    throw new Problem("forbidden", `${detail}; omit \`policy\` to simulate the policy in force`);
+async function simulateMany(gateway: Gateway, request: GatewayRequest): Promise<GatewayResponse> {
+  const { engine } = gateway;
+  const { policy: text = null, requests, recorded } = request.body as Static<typeof SIMULATE>;
+  if (text !== null) requirePublisher(request);
+  if ((requests === undefined) === (recorded === undefined)) {
+    throw new Problem("invalid_request", "send `requests`, or `recorded` to evaluate recorded decisions");
   }
+  if (recorded !== undefined) return simulateRecords(gateway, request, text, recorded);
   const { snapshot } = engine.kernel.inForce;
-  const policyRequests = requests.map((one) => toPolicyRequest(engine, request, one));
+  const policyRequests = (requests ?? []).map((one) => toPolicyRequest(engine, request, one));
   const input = { text, inForce: snapshot.document, requests: policyRequests };
   const { simulation, before } = await evaluated(engine.world.evaluator.run(request.org, "simulatePolicy", input));
   return ok(simulationView(simulation, before, text === null ? visibleTo(request, snapshot) : () => true));
@@ -193,28 +208,17 @@ async function diffWith({ engine }: Gateway, { org, body }: GatewayRequest): Pro
   return ok(diffView((await evaluated(engine.world.evaluator.run(org, "diffPolicy", input))).diff));
 }
 
-/** The answer of the evaluator. */
-async function evaluated<A extends { readonly kind: "ok" }>(running: Promise<Outcome<A>>): Promise<A> {
-  const outcome = await running;
-  if (outcome.kind !== "answered") throw evaluationProblem(outcome);
-  const { answer } = outcome;
-  if (answer.kind === "ok") return answer;
-  throw invalidPolicy(answer.problems);
-}
-
-type Outcome<A> =
-  | { readonly kind: "answered"; readonly answer: A | { readonly kind: "bad"; readonly problems: readonly string[] } }
-  | { readonly kind: "over"; readonly why: string }
-  | Busy;
-
-async function publish({ engine }: Gateway, { body, principal }: GatewayRequest): Promise<GatewayResponse> {
-  const { policy, name, note } = body as Static<typeof PUBLISH>;
-  const by = principal.id;
+async function publish(gateway: Gateway, request: GatewayRequest): Promise<GatewayResponse> {
+  const { engine } = gateway;
+  const { policy, name, note, tests } = request.body as Static<typeof PUBLISH>;
+  const by = request.principal.id;
+  const tested = tests === undefined ? null : await requireTests(gateway, request, policy, tests);
   const published = await publishPolicy(engine, {
     text: policy,
     name: name ?? `published by ${by}`,
     by,
     note: note ?? null,
+    tested,
   });
   switch (published.kind) {
     case "published": {
@@ -312,29 +316,9 @@ async function listRules({ engine }: Gateway, request: GatewayRequest): Promise<
   });
 }
 
-function toPolicyRequest(engine: Engine, { org, principal }: GatewayRequest, body: PolicyRequestBody): PolicyRequest {
-  const { tenant_id: tenant = org } = body;
-  if (tenant !== org && principal.org !== EVERY_ORG) {
-    throw new Problem("tenant_forbidden", `this key is limited to tenant \`${org}\`; omit \`tenant_id\``);
-  }
-  const read = readPolicyRequest(body, org, engine.world.clock.now(), principal);
-  if (read.kind === "ok") return omitLargeInput(read.request, engine.settings.current.limits.inlineBytesMax);
-  throw new Problem("invalid_request", read.problems.join("; "), { problems: read.problems });
-}
-
-/** Like for jobs, an input that is too large to be stored inline is omitted. */
-function omitLargeInput(request: PolicyRequest, inlineBytesMax: number): PolicyRequest {
-  const { length: bytes } = new TextEncoder().encode(JSON.stringify(request.input) ?? "");
-  return bytes <= inlineBytesMax ? request : { ...request, input: null, inputOmitted: { bytes } };
-}
-
 function visibleTo({ principal }: GatewayRequest, { document }: Snapshot): (ruleId: string) => boolean {
   if (principal.org === EVERY_ORG) return () => true;
   const otherTenants = document.rules.filter(({ match }) => match.tenants && !match.tenants.includes(principal.org));
   const hidden = new Set(otherTenants.map(({ id }) => id));
   return (ruleId) => !hidden.has(ruleId);
-}
-
-function invalidPolicy(problems: readonly string[]): Problem {
-  return new Problem("invalid_policy", problems.join("; "), { problems });
 }

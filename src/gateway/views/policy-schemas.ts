@@ -4,7 +4,7 @@ import { EFFECTS, SHADOW_MAX } from "../../core/policy/decision.ts";
 import { CONSTRAINTS, instant, TEXT_OR_NULL } from "./schemas.ts";
 
 const EFFECT = Type.Enum([...EFFECTS], { title: "PolicyEffect" });
-const DECISION_NAME = Type.Enum(
+export const DECISION_NAME = Type.Enum(
   EFFECTS.map((effect) => effect.toUpperCase()),
   { title: "PolicyDecisionName" },
 );

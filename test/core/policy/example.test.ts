@@ -4,6 +4,7 @@ import { compile, type Snapshot } from "../../../src/core/policy/compile.ts";
 import type { PolicyRequest } from "../../../src/core/policy/decision.ts";
 import { readPolicy } from "../../../src/core/policy/document.ts";
 import { evaluate } from "../../../src/core/policy/evaluate.ts";
+import { readPolicyTests } from "../../../src/core/policy/read-tests.ts";
 import { REQUEST } from "./samples.ts";
 
 function open(name: string, text: string): Snapshot {
@@ -35,8 +36,10 @@ test.each(cases)("the example policy on %s", (_, request, ruleId) => {
   expect(evaluate(snapshot, { ...REQUEST, ...request }).ruleId).toBe(ruleId);
 });
 
-test("every policy in docs/policy.md is valid", () => {
+test("every policy and every test case in docs/policy.md is valid", () => {
   const texts = [...textOf("docs/policy.md").matchAll(/```yaml\n(.*?)```/gs)].map(([, text = ""]) => text);
-  expect(texts.length).toBeGreaterThan(0);
-  for (const text of texts) open("docs/policy.md", text);
+  const [tests, policies] = [true, false].map((isTest) => texts.filter((text) => text.startsWith("cases:") === isTest));
+  expect(policies?.length).toBeGreaterThan(0);
+  for (const text of policies ?? []) open("docs/policy.md", text);
+  expect(tests?.map((text) => readPolicyTests({ name: "docs/policy.md", text }).kind)).toEqual(["ok"]);
 });
