@@ -14,6 +14,7 @@ const NEEDS_SERVERS = [
   "test/security/**/*.redis.test.ts",
   "test/system/**/*.test.ts",
   "test/dashboard/*.test.ts",
+  "test/dashboard/timed/*.test.ts",
 ];
 
 const CAMPAIGNS = [
@@ -22,7 +23,7 @@ const CAMPAIGNS = [
   "test/dashboard/*.test.ts",
 ];
 
-const TIMED = ["test/system/lab/**/*.test.ts"];
+const TIMED = ["test/system/lab/**/*.test.ts", "test/dashboard/timed/*.test.ts"];
 
 /** Files that the caller leaves to `npm test`. */
 const LEFT_OUT = (process.env.CORDUM_LEAVE_OUT ?? "").split(",").filter((file) => file !== "");

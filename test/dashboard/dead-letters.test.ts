@@ -17,21 +17,22 @@ beforeAll(async () => {
 
 afterAll(() => dashboard.close());
 
-test("L50: drops 5,000 dead letters of a filter at a pace, paused and resumed", async () => {
+test("L50: retries 5,000 dead letters of a filter at a pace, paused, and resumed after a reload", async () => {
   const page = await dashboard.open("/dead-letters", { key: keys.root });
-  await page.getByRole("link", { name: "Error: permanent demo failure" }).click();
+  await page.getByRole("link", { name: "Error: price list not found" }).click();
   await page.waitForURL(/fingerprint=/);
+  await page.getByText("100 of 5,000 dead letters loaded").waitFor();
   await expectAccessible(page);
-  await page.getByRole("button", { name: "Drop …" }).click();
+  await page.getByRole("button", { name: "Retry …" }).click();
   const dialog = page.getByRole("dialog");
   await dialog.getByText("5,000, counted at").waitFor();
-  expect(await dialog.getByRole("table", { name: "sample" }).getByText("permanent demo failure").count()).toBe(5);
+  expect(await dialog.getByRole("table", { name: "sample" }).getByText("price list not found").count()).toBe(5);
   await expectAccessible(page);
   // Dead-lettered after the count: not part of the operation.
   await keys.api.jobs.submit({ job_id: "later", topic: "demo.broken", input: {} });
   await expect.poll(async () => (await keys.api.status()).dead_letters).toBe(LETTERS + 1);
   await dialog.getByLabel("Pace").selectOption("1000");
-  await dialog.getByRole("button", { name: "Drop 5,000" }).click();
+  await dialog.getByRole("button", { name: "Retry 5,000" }).click();
   await page
     .getByRole("status")
     .getByText(/^[1-9][\d,]* of 5,000/)
@@ -50,7 +51,9 @@ test("L50: drops 5,000 dead letters of a filter at a pace, paused and resumed", 
   await page.getByText("5,000 of 5,000").waitFor();
   await expect.poll(left).toBe(1);
   const { items } = await keys.api.request("GET /audit", { query: { limit: 200, system: true } });
-  expect(items.filter(({ what }) => what === "bulk drop").map(({ facts }) => facts.matched)).toEqual([LETTERS]);
+  expect(items.filter(({ what }) => what === "bulk retry").map(({ facts }) => facts.matched)).toEqual([LETTERS]);
+  const succeeded = () => keys.api.request("GET /jobs", { query: { state: "SUCCEEDED", limit: 1, count: true } });
+  await expect.poll(async () => (await succeeded()).total?.count, { timeout: 30_000 }).toBe(LETTERS);
   await page.context().close();
 });
 

@@ -12,7 +12,17 @@ import { chosenTenant, toError } from "./session.ts";
 export interface Page<T> {
   readonly items: readonly T[];
   readonly next_cursor: string | null;
+  readonly total?: Total | undefined;
 }
+
+/** Rows of the whole list when its first page was loaded; more than `count` unless it is exact. */
+export interface Total {
+  readonly count: number;
+  readonly exact: boolean;
+}
+
+/** The cursor as query parameters: the first page is asked for the total, too. */
+export const firstPage = (cursor: string | undefined) => (cursor === undefined ? { count: true } : { cursor });
 
 type LoadPage<T> = (cursor: string | undefined, signal: AbortSignal) => Promise<Page<T>>;
 
@@ -26,6 +36,7 @@ export interface Rows<T> {
   /** Rows known so far. */
   readonly count: number;
   readonly hasMore: boolean;
+  readonly total: Total | null;
   /** Undefined while its page is loading. */
   at(index: number): T | undefined;
 }
@@ -46,6 +57,7 @@ export class PagedList<T> {
   readonly #next = signal<string | null | undefined>(undefined);
   readonly #failed = signal<CordumError | null>(null);
   readonly #atMs = signal(0);
+  #total: Total | null = null;
   /** Events since the first page was loaded that can have added rows; 0 while they are loaded by themselves. */
   readonly newer = signal(0);
   readonly shown = computed<Shown<Rows<T>>>(() => this.#show());
@@ -84,6 +96,7 @@ export class PagedList<T> {
     this.newer.value = 0;
     const page = await this.#fetch(undefined);
     if (page === null) return;
+    this.#total = page.total ?? null;
     this.#slots.value = [{ cursor: undefined, length: page.items.length, items: page.items }];
     this.#next.value = page.next_cursor;
     this.#atMs.value = Date.now();
@@ -184,7 +197,8 @@ export class PagedList<T> {
     const [slots, failed, next] = [this.#slots.value, this.#failed.value, this.#next.value];
     if (next === undefined) return failed === null ? { kind: "loading" } : { kind: "failed", error: failed };
     const count = slots.reduce((sum, slot) => sum + slot.length, 0);
-    const rows: Rows<T> = { count, hasMore: next !== null, at: (index) => rowAt(slots, index) };
+    const total = this.#total;
+    const rows: Rows<T> = { count, total, hasMore: next !== null, at: (index) => rowAt(slots, index) };
     const stream = live.value;
     const isFollowing = this.#options.live !== undefined || this.#options.mayAdd !== undefined;
     if (failed !== null) return { kind: "ready", value: rows, stale: { sinceMs: this.#atMs.value, error: failed } };

@@ -49,7 +49,7 @@ export interface VirtualTableProps<T> {
   readonly list: PagedList<T>;
   readonly columns: readonly Column<T>[];
   readonly keyOf: (row: T) => string;
-  /** Rows in total, if known. */
+  /** Rows in total, if the list itself does not have it. */
   readonly total?: number | null;
   readonly empty?: ComponentChildren;
 }
@@ -154,9 +154,9 @@ function Foot<T>({ what, rows, total, list, scroller }: FootProps<T>) {
 
 function footText(what: string, rows: Rows<unknown>, total: number | null | undefined): string {
   if (!rows.hasMore) return counted(rows.count, singular(what), what);
-  if (typeof total === "number" && total >= rows.count)
-    return `${count(rows.count)} of ${count(total)} ${what} loaded; scroll for more`;
-  return `${count(rows.count)} ${what} loaded; scroll for more`;
+  const all = typeof total === "number" ? { count: total, exact: true } : rows.total;
+  if (all === null || all.count < rows.count) return `${count(rows.count)} ${what} loaded; scroll for more`;
+  return `${count(rows.count)} of ${count(all.count)}${all.exact ? "" : "+"} ${what} loaded; scroll for more`;
 }
 
 /** `entries` is `entry`, `jobs` is `job`. */

@@ -1,12 +1,15 @@
 /** Jobs and messages that ended without success: by cause, or one by one. */
-import { useSignal } from "@preact/signals";
 import type { DeadLetter, DeadLetterGroup } from "../../../../src/client/schema.ts";
-import { useList } from "../../data/list.ts";
+import { firstPage, useList } from "../../data/list.ts";
 import type { Change } from "../../data/live.ts";
 import { hrefWith, param, segment } from "../../data/location.ts";
 import { useResource } from "../../data/resource.ts";
-import { api, may } from "../../data/session.ts";
+import { api } from "../../data/session.ts";
 import { Badge } from "../../kit/badge.tsx";
+import { BulkButtons } from "../../kit/bulk/dialog.tsx";
+import { filterOfAddress } from "../../kit/bulk/filter.ts";
+import type { BulkAction } from "../../kit/bulk/operation.ts";
+import { BulkProgress } from "../../kit/bulk/progress.tsx";
 import { Explain } from "../../kit/explain.tsx";
 import { Filters, SelectFilter, TextFilter } from "../../kit/filters.tsx";
 import { Page, Tabs } from "../../kit/layout.tsx";
@@ -15,11 +18,8 @@ import { Prose } from "../../kit/prose.tsx";
 import { Empty, Show } from "../../kit/state.tsx";
 import { type Column, Table, VirtualTable } from "../../kit/table.tsx";
 import { Time } from "../../kit/time.tsx";
-import { BulkDialog } from "./bulk-dialog.tsx";
 import "./dead-letters.css";
-import type { BulkAction } from "./operation.ts";
-import { BulkProgress } from "./progress.tsx";
-import { type DeadLetterFilter, FILTERS, filterOfAddress } from "./query.ts";
+import { bulkQuery, bulkTarget, FILTERS, runner } from "./query.ts";
 
 const TABS = [
   ["groups", "By cause"],
@@ -31,7 +31,7 @@ export function DeadLettersPage() {
   return (
     <Page title="Dead letters" isFilled={isList}>
       <Tabs name="view" tabs={TABS} />
-      <BulkProgress />
+      <BulkProgress runner={runner} path="/dead-letters" />
       {isList ? <Letters /> : <Groups />}
     </Page>
   );
@@ -92,7 +92,12 @@ const GROUPS: readonly Column<DeadLetterGroup>[] = [
     align: "end",
     cell: ({ fingerprint, reason, sample_id }) => (
       <div class="row-actions">
-        <BulkButtons filter={{ fingerprint }} isRetryable={reason !== "undecodable"} isSmall />
+        <BulkButtons
+          target={TARGET}
+          query={bulkQuery({ fingerprint })}
+          actions={actionsOf(reason !== "undecodable")}
+          isSmall
+        />
         {!sample_id.includes("/") && <Explain of="job" id={sample_id} />}
       </div>
     ),
@@ -113,10 +118,11 @@ const AGES = [
 ] as const;
 
 function Letters() {
-  const filter = filterOfAddress();
+  const filter = filterOfAddress(FILTERS);
   const list = useList<DeadLetter>(
     `dead letters ${JSON.stringify(filter)}`,
-    (cursor, signal) => api.value.request("GET /dlq", { query: { ...filter, limit: 100, cursor } }, { signal }),
+    (cursor, signal) =>
+      api.value.request("GET /dlq", { query: { ...filter, ...firstPage(cursor), limit: 100 } }, { signal }),
     { mayAdd },
   );
   const isGroup = filter.fingerprint !== undefined;
@@ -138,7 +144,7 @@ function Letters() {
           <SelectFilter name="older_than" label="Older than" options={AGES} all="any age" />
         </Filters>
         <span class="grow" />
-        <BulkButtons filter={filter} isRetryable={filter.reason !== "undecodable"} />
+        <BulkButtons target={TARGET} query={bulkQuery(filter)} actions={actionsOf(filter.reason !== "undecodable")} />
       </div>
       <VirtualTable
         what="dead letters"
@@ -190,42 +196,12 @@ const LETTERS: readonly Column<DeadLetter>[] = [
   },
 ];
 
-interface BulkButtonsProps {
-  readonly filter: DeadLetterFilter;
-  readonly isRetryable: boolean;
-  readonly isSmall?: boolean;
-}
+const SAMPLE: readonly Column<DeadLetter>[] = [
+  { name: "Id", width: "minmax(8rem, 1.4fr)", cell: ({ id }) => <span class="mono">{id}</span> },
+  { name: "Topic", width: "minmax(6rem, 1fr)", priority: 2, cell: ({ topic, subject }) => topic ?? subject ?? "" },
+  { name: "Error", width: "minmax(8rem, 2fr)", cell: ({ error }) => error?.message ?? "" },
+  { name: "Dead-lettered", width: "7rem", cell: ({ created_at }) => <Time at={created_at} /> },
+];
 
-function BulkButtons({ filter, isRetryable, isSmall = false }: BulkButtonsProps) {
-  const asked = useSignal<BulkAction | null>(null);
-  if (!may("operate")) return null;
-  const size = isSmall ? "small" : "";
-  const close = () => {
-    asked.value = null;
-  };
-  return (
-    <>
-      {isRetryable && (
-        <button
-          type="button"
-          class={`button ${size}`}
-          onClick={() => {
-            asked.value = "retry";
-          }}
-        >
-          Retry …
-        </button>
-      )}
-      <button
-        type="button"
-        class={`button danger ${size}`}
-        onClick={() => {
-          asked.value = "drop";
-        }}
-      >
-        Drop …
-      </button>
-      {asked.value !== null && <BulkDialog action={asked.value} filter={filter} onClose={close} />}
-    </>
-  );
-}
+const actionsOf = (isRetryable: boolean): readonly BulkAction[] => (isRetryable ? ["retry", "drop"] : ["drop"]);
+const TARGET = bulkTarget(SAMPLE);

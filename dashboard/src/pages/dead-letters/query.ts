@@ -1,16 +1,11 @@
-/** The filter of the page, as the address has it. Lists and bulk operations use the same, evaluated by the server (L50). */
-import { param } from "../../data/location.ts";
+/** Filters and bulk operations of dead letters. */
+import type { DeadLetter } from "../../../../src/client/schema.ts";
+import type { BulkQuery, BulkTarget } from "../../kit/bulk/dialog.tsx";
+import { describeFilter } from "../../kit/bulk/filter.ts";
+import { type BulkFilter, BulkRunner } from "../../kit/bulk/operation.ts";
+import type { Column } from "../../kit/table.tsx";
 
-export const FILTERS = ["topic", "reason", "error", "fingerprint", "newer_than", "older_than"] as const;
-
-export type DeadLetterFilter = { readonly [name in (typeof FILTERS)[number]]?: string };
-
-export function filterOfAddress(): DeadLetterFilter {
-  const given = FILTERS.map((name) => [name, param(name)] as const).filter(([, value]) => value !== "");
-  return Object.fromEntries(given);
-}
-
-const TEXTS: { readonly [name in (typeof FILTERS)[number]]: string } = {
+const TEXTS = {
   topic: "topic",
   reason: "reason",
   error: "error",
@@ -19,17 +14,19 @@ const TEXTS: { readonly [name in (typeof FILTERS)[number]]: string } = {
   older_than: "older than",
 };
 
-/** `topic pay.refund, older than 24h`. */
-export function describeFilter(filter: DeadLetterFilter): string {
-  const parts = FILTERS.flatMap((name) => (filter[name] === undefined ? [] : [`${TEXTS[name]} ${filter[name]}`]));
-  return parts.length === 0 ? "all dead letters" : parts.join(", ");
-}
+export const FILTERS = Object.keys(TEXTS);
 
-/** Arguments of `cordum dlq retry` and `cordum dlq drop`. */
-export function filterFlags(filter: DeadLetterFilter): readonly string[] {
-  const flags = FILTERS.flatMap((name) => {
-    const value = filter[name];
-    return value === undefined ? [] : [`--${name.replaceAll("_", "-")}`, value];
-  });
-  return flags.length === 0 ? ["--all"] : flags;
-}
+export const bulkQuery = (filter: BulkFilter): BulkQuery => ({
+  filter,
+  text: describeFilter(filter, TEXTS, "all dead letters"),
+});
+
+export const bulkTarget = (columns: readonly Column<DeadLetter>[]): BulkTarget<DeadLetter> => ({
+  runner,
+  what: "dead letters",
+  command: "dlq",
+  columns,
+  keyOf: ({ id }) => id,
+});
+
+export const runner = new BulkRunner("POST /dlq/bulk");

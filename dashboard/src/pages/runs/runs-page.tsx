@@ -1,6 +1,6 @@
 /** All runs, newest first. */
 import type { Run } from "../../../../src/client/schema.ts";
-import { useList } from "../../data/list.ts";
+import { firstPage, useList } from "../../data/list.ts";
 import type { Change } from "../../data/live.ts";
 import { param, segment } from "../../data/location.ts";
 import { api } from "../../data/session.ts";
@@ -21,7 +21,7 @@ export function RunsPage() {
     (cursor, signal) =>
       api.value.request(
         "GET /workflow-runs",
-        { query: { state: (state || undefined) as never, limit: 100, cursor } },
+        { query: { state: state || undefined, ...firstPage(cursor), limit: 100 } },
         { signal },
       ),
     {

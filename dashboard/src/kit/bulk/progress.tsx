@@ -1,23 +1,32 @@
 /** The bulk operation of this window: progress, pause, and what was left as it is. */
 import { may } from "../../data/session.ts";
-import { Meter, Section } from "../../kit/layout.tsx";
-import { count, duration, percent } from "../../kit/numbers.ts";
-import { closeOperation, type Operation, operation, pauseOperation, resumeOperation } from "./operation.ts";
-import { describeFilter } from "./query.ts";
+import { Meter, Section } from "../layout.tsx";
+import { count, duration, percent } from "../numbers.ts";
+import type { BulkRunner, Operation } from "./operation.ts";
 
-const VERBS = { retry: ["Retrying", "Retried"], drop: ["Dropping", "Dropped"] } as const;
+const VERBS = {
+  cancel: ["Cancelling", "Cancelled"],
+  retry: ["Retrying", "Retried"],
+  drop: ["Dropping", "Dropped"],
+} as const;
 
-export function BulkProgress() {
-  const now = operation.value;
+interface BulkProgressProps {
+  readonly runner: BulkRunner;
+  /** Path of a record, before its id. */
+  readonly path: string;
+}
+
+export function BulkProgress({ runner, path }: BulkProgressProps) {
+  const now = runner.operation.value;
   if (now === null || !may("operate")) return null;
-  const { action, filter, matched, done, rejectedCount, rejected, state, why } = now;
+  const { action, text, matched, done, rejectedCount, rejected, state, why } = now;
   const handled = done + rejectedCount;
   const [doing, did] = VERBS[action];
   const tone = state === "ended" ? "good" : state === "paused" ? "warn" : "busy";
   return (
     <Section
-      title={`${state === "ended" ? did : doing} ${describeFilter(filter)}`}
-      tools={<Buttons state={state} />}
+      title={`${state === "ended" ? did : doing} ${text}`}
+      tools={<Buttons runner={runner} state={state} />}
       {...(state === "paused" ? { tone: "warn" as const } : {})}
     >
       <p role="status" data-state={state}>
@@ -37,7 +46,7 @@ export function BulkProgress() {
           <ul class="rejected">
             {rejected.map(({ id, error }) => (
               <li key={id}>
-                <a class="mono" href={`/dead-letters/${encodeURIComponent(id)}`}>
+                <a class="mono" href={`${path}/${encodeURIComponent(id)}`}>
                   {id}
                 </a>{" "}
                 {error}
@@ -50,21 +59,21 @@ export function BulkProgress() {
   );
 }
 
-function Buttons({ state }: Pick<Operation, "state">) {
+function Buttons({ runner, state }: { readonly runner: BulkRunner } & Pick<Operation, "state">) {
   return (
     <>
       {state === "running" && (
-        <button type="button" class="button" onClick={() => pauseOperation()}>
+        <button type="button" class="button" onClick={() => runner.pause()}>
           Pause
         </button>
       )}
       {state === "paused" && (
-        <button type="button" class="button main" onClick={resumeOperation}>
+        <button type="button" class="button main" onClick={() => runner.resume()}>
           Resume
         </button>
       )}
       {state !== "running" && (
-        <button type="button" class="button" onClick={closeOperation}>
+        <button type="button" class="button" onClick={() => runner.close()}>
           {state === "ended" ? "Close" : "End here"}
         </button>
       )}
