@@ -5,6 +5,7 @@ import { createKeys, type TestKeys } from "./keys.ts";
 import { seedDeadLetters } from "./seed.ts";
 
 const LETTERS = 5_000;
+const SOON = { timeout: 30_000 };
 let dashboard: Dashboard;
 let keys: TestKeys;
 let viewer: string;
@@ -30,7 +31,7 @@ test("L50: retries 5,000 dead letters of a filter at a pace, paused, and resumed
   await expectAccessible(page);
   // Dead-lettered after the count: not part of the operation.
   await keys.api.jobs.submit({ job_id: "later", topic: "demo.broken", input: {} });
-  await expect.poll(async () => (await keys.api.status()).dead_letters).toBe(LETTERS + 1);
+  await expect.poll(async () => (await keys.api.status()).dead_letters, SOON).toBe(LETTERS + 1);
   await dialog.getByLabel("Pace").selectOption("1000");
   await dialog.getByRole("button", { name: "Retry 5,000" }).click();
   await page
@@ -42,18 +43,18 @@ test("L50: retries 5,000 dead letters of a filter at a pace, paused, and resumed
   // The page on its way ends; then nothing changes.
   const left = async () => (await keys.api.status()).dead_letters;
   const seen: number[] = [];
-  await expect.poll(async () => seen.push(await left()) > 1 && seen.at(-1) === seen.at(-2)).toBe(true);
+  await expect.poll(async () => seen.push(await left()) > 1 && seen.at(-1) === seen.at(-2), SOON).toBe(true);
   expect(seen.at(-1)).toBeGreaterThan(1);
   expect(seen.at(-1)).toBeLessThan(LETTERS);
   await page.reload();
   await page.getByText(": paused").waitFor();
   await page.getByRole("button", { name: "Resume" }).click();
   await page.getByText("5,000 of 5,000").waitFor();
-  await expect.poll(left).toBe(1);
+  await expect.poll(left, SOON).toBe(1);
   const { items } = await keys.api.request("GET /audit", { query: { limit: 200, system: true } });
   expect(items.filter(({ what }) => what === "bulk retry").map(({ facts }) => facts.matched)).toEqual([LETTERS]);
   const succeeded = () => keys.api.request("GET /jobs", { query: { state: "SUCCEEDED", limit: 1, count: true } });
-  await expect.poll(async () => (await succeeded()).total?.count, { timeout: 30_000 }).toBe(LETTERS);
+  await expect.poll(async () => (await succeeded()).total?.count, SOON).toBe(LETTERS);
   await page.context().close();
 });
 

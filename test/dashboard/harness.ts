@@ -154,6 +154,8 @@ export interface Proxy {
   /** Closes all connections and refuses new ones. */
   cut(): void;
   restore(): void;
+  /** From the cut until the last connection that was refused. */
+  outageMs(): number;
   close(): Promise<void>;
 }
 
@@ -162,8 +164,12 @@ export async function startProxy(target: string): Promise<Proxy> {
   const { hostname, port } = new URL(target);
   const sockets = new Set<Socket>();
   let isCut = false;
+  const outage = { fromMs: 0, toMs: 0 };
   const server = createServer((client) => {
-    if (isCut) return void client.destroy();
+    if (isCut) {
+      outage.toMs = performance.now();
+      return void client.destroy();
+    }
     const upstream = connect(Number(port), hostname);
     for (const [one, other] of [
       [client, upstream],
@@ -186,11 +192,13 @@ export async function startProxy(target: string): Promise<Proxy> {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     cut() {
       isCut = true;
+      outage.fromMs = outage.toMs = performance.now();
       closeAll();
     },
     restore() {
       isCut = false;
     },
+    outageMs: () => outage.toMs - outage.fromMs,
     close() {
       closeAll();
       return new Promise((resolve) => server.close(() => resolve()));
