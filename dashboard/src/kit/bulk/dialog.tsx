@@ -68,8 +68,9 @@ interface BulkDialogProps<T> extends Pick<BulkButtonsProps<T>, "target" | "query
   readonly onClose: () => void;
 }
 
-function BulkDialog<T>({ action, target, query: { filter, text }, onClose }: BulkDialogProps<T>) {
-  const { runner, what, command } = target;
+function BulkDialog<T>({ action, target, query, onClose }: BulkDialogProps<T>) {
+  const { runner, what } = target;
+  const { filter, text } = query;
   const perSecond = useSignal(50);
   const dryRun = useResource(`bulk ${action} ${what} ${JSON.stringify(filter)}`, async (signal) => ({
     page: await runner.send({ action, ...filter, dry_run: true }, signal),
@@ -77,66 +78,101 @@ function BulkDialog<T>({ action, target, query: { filter, text }, onClose }: Bul
   }));
   const shown = dryRun.shown.value;
   const found = shown.kind === "ready" ? shown.value.page : null;
-  const isOther = runner.operation.value?.state === "running";
   const start = () => {
     if (found === null || found.next_cursor === null) return;
     const { matched, next_cursor: cursor } = found;
     runner.start({ action, filter, text, matched, cursor, perSecond: perSecond.value });
     onClose();
   };
-  const verb = VERBS[action];
+  const matched = found?.matched ?? null;
   return (
     <Dialog
       kind="wide"
-      title={`${verb} ${what}`}
+      title={`${VERBS[action]} ${what}`}
       onClose={onClose}
       footer={
         <>
           <button type="button" class="button" onClick={onClose}>
             Back
           </button>
-          <span class="action">
-            <button
-              type="button"
-              class={`button ${action === "retry" ? "main" : "danger"}`}
-              disabled={found === null || found.matched === 0 || isOther}
-              title={isOther ? "another operation is running: pause or end it first" : undefined}
-              onClick={start}
-            >
-              {found === null ? `${verb} …` : `${verb} ${count(found.matched)}`}
-            </button>
-            <RequestMenu
-              label={`${verb} these ${what}`}
-              request={{ name: runner.route, body: { action, ...filter } }}
-              cli={[`${command} ${action}`, ...flagsOf(filter), "--rate", `${perSecond.value}/s`]}
-            />
-          </span>
+          <StartButton {...{ action, target, filter, matched, start }} perSecond={perSecond.value} />
         </>
       }
     >
       <Show of={dryRun} what="what matches">
-        {({ page: { matched, sample }, countedMs }) =>
-          matched === 0 ? (
-            <Empty title={`no ${what} match`}>Close this dialog and change the filters.</Empty>
-          ) : (
-            <>
-              <Facts
-                of={[
-                  ["filter", text],
-                  ["matches", `${count(matched)}, counted at ${absolute(countedMs)}; later ones are not part of it`],
-                  ["takes", `at least ${duration((matched / perSecond.value) * 1_000)}`],
-                ]}
-              />
-              <div>
-                <h3>The oldest of them</h3>
-                <Table label="sample" columns={target.columns} rows={sample as readonly T[]} keyOf={target.keyOf} />
-              </div>
-            </>
-          )
-        }
+        {({ page, countedMs }) => (
+          <Matches
+            {...{ target, text, countedMs }}
+            matched={page.matched}
+            sample={page.sample as readonly T[]}
+            perSecond={perSecond.value}
+          />
+        )}
       </Show>
       <Pace perSecond={perSecond} />
     </Dialog>
+  );
+}
+
+interface StartButtonProps<T> {
+  readonly action: BulkAction;
+  readonly target: BulkTarget<T>;
+  readonly filter: BulkFilter;
+  /** Null until it is counted. */
+  readonly matched: number | null;
+  readonly perSecond: number;
+  readonly start: () => void;
+}
+
+function StartButton<T>({ action, target, filter, matched, perSecond, start }: StartButtonProps<T>) {
+  const { runner, what, command } = target;
+  const isOther = runner.operation.value?.state === "running";
+  const verb = VERBS[action];
+  return (
+    <span class="action">
+      <button
+        type="button"
+        class={`button ${action === "retry" ? "main" : "danger"}`}
+        disabled={matched === null || matched === 0 || isOther}
+        title={isOther ? "another operation is running: pause or end it first" : undefined}
+        onClick={start}
+      >
+        {matched === null ? `${verb} …` : `${verb} ${count(matched)}`}
+      </button>
+      <RequestMenu
+        label={`${verb} these ${what}`}
+        request={{ name: runner.route, body: { action, ...filter } }}
+        cli={[`${command} ${action}`, ...flagsOf(filter), "--rate", `${perSecond}/s`]}
+      />
+    </span>
+  );
+}
+
+interface MatchesProps<T> {
+  readonly target: BulkTarget<T>;
+  readonly text: string;
+  readonly countedMs: number;
+  readonly matched: number;
+  readonly sample: readonly T[];
+  readonly perSecond: number;
+}
+
+function Matches<T>({ target, text, countedMs, matched, sample, perSecond }: MatchesProps<T>) {
+  if (matched === 0) return <Empty title={`no ${target.what} match`}>Close this dialog and change the filters.</Empty>;
+  return (
+    <>
+      <Facts
+        of={[
+          ["filter", text],
+          ["matches", `${count(matched)}, counted at ${absolute(countedMs)}; later ones are not part of it`],
+          ["takes", `at least ${duration((matched / perSecond) * 1_000)}`],
+        ]}
+      />
+      <div>
+        <h3>The oldest of them</h3>
+        <Table label="sample" columns={target.columns} rows={sample} keyOf={target.keyOf} />
+      </div>
+    </>
   );
 }
 
