@@ -208,6 +208,7 @@ function step(id: string, facts: Pick<SimStep, "kind" | "act"> & Partial<SimStep
     timeoutSec: null,
     retriesMax: null,
     workflowId: null,
+    undo: null,
     ...facts,
   };
 }

@@ -44,16 +44,18 @@ export class RunChecker {
       this.#checkSlotWaitCounters();
       for (const [index, { table, id, value }] of change.puts.entries()) {
         if (table !== RUNS.name) continue;
-        const isRejoined = redrivenIn(change, before, id) !== null;
-        this.#checkRun((before[index]?.value ?? null) as Run | null, value as Run | null, id, isRejoined);
+        const redriven = redrivenIn(change, before, id);
+        const restart = redriven === null ? null : redriven.step?.isCompensation ? "ENDING" : "RUNNING";
+        this.#checkRun((before[index]?.value ?? null) as Run | null, value as Run | null, id, restart);
       }
     });
     const reference = new RunReferenceChecker(plan.runs, violations);
     store.observe((change, before) => reference.committed(change, before));
   }
 
-  /** `isRejoined`: a redriven step job reopens the run in the same commit. */
-  #checkRun(before: Run | null, after: Run | null, id: string, isRejoined: boolean): void {
+  /** `restart`: the state in which a redriven job reopens an ended run in the same commit; null: none is redriven. */
+  #checkRun(before: Run | null, after: Run | null, id: string, restart: RunState | null): void {
+    const isRejoined = restart !== null;
     const { timeline, trace } = this.#net;
     trace.note(timeline.nowMs, "run", after?.state ?? "removed", id);
     this.#checkSlots(before, after, id);
@@ -66,7 +68,7 @@ export class RunChecker {
       return;
     }
     if (before && isRunFinal(before.state) && !isRejoined) this.#checkEnded(before, after);
-    else this.#checkMoves(before, after, isRejoined);
+    else this.#checkMoves(before, after, restart);
     this.#checkStepTimeouts(before, after);
   }
 
@@ -125,17 +127,18 @@ export class RunChecker {
     }
   }
 
-  #checkMoves(before: Run | null, after: Run, isRejoined: boolean): void {
+  #checkMoves(before: Run | null, after: Run, restart: RunState | null): void {
     const resumes = after.lines.some(({ event, seq }) => event === "run_resumed" && seq >= (before?.lineCount ?? 0));
     // A run may resume and end in one commit.
     const from: RunState = resumes ? "RUNNING" : (before?.state ?? "RUNNING");
-    // A rejoined run restarts as RUNNING, and may end in the same commit.
-    const legal: readonly RunState[] = RUN_MOVES[isRejoined && isRunFinal(from) ? "RUNNING" : from];
-    const isSame = after.state === (isRejoined && isRunFinal(from) ? "RUNNING" : from);
+    // A rejoined run may end in the same commit.
+    const begun = restart !== null && isRunFinal(from) ? restart : from;
+    const legal: readonly RunState[] = RUN_MOVES[begun];
+    const isSame = after.state === begun;
     if (!isSame && !legal.includes(after.state)) {
       this.#add("run_moves", after.id, `went from ${from} to ${after.state}`);
     }
-    if (isRejoined) return;
+    if (restart !== null) return;
     for (const [stepId, { state }] of Object.entries(before?.steps ?? {})) {
       const now = after.steps[stepId]?.state ?? "PENDING";
       const isLegal = state === now || (state === "RUNNING" && isStepSettled(now));
@@ -176,7 +179,8 @@ export class RunChecker {
   /** A step's job is created once, in a commit of its run, after all its dependencies are settled. */
   #checkNew(change: Change, workflow: SimWorkflow, drawn: SimStep, job: Job): void {
     const { runId = "", stepId = "", index } = job.step ?? {};
-    const key = `${runId}/${stepId}/${index ?? ""}`;
+    const isCompensation = job.step?.isCompensation === true;
+    const key = `${runId}/${stepId}/${index ?? ""}${isCompensation ? " undo" : ""}`;
     const known = this.#jobOf.get(key);
     if (known !== undefined) this.#add("step_order", key, `has job ${known} already, and got ${job.id}`);
     this.#jobOf.set(key, job.id);
@@ -187,6 +191,11 @@ export class RunChecker {
     }
     if (run.state === "PAUSED") this.#add("step_order", job.id, "created while its run is paused");
     if (!run.steps[stepId]) this.#add("step_order", job.id, "created, but its run has no such step");
+    if (isCompensation) {
+      if (!isStepSettled(run.steps[stepId]?.state ?? "PENDING"))
+        this.#add("step_order", job.id, "undoes a step that has not ended");
+      return;
+    }
     for (const id of dependenciesOf(workflow, drawn)) {
       const state = run.steps[id]?.state ?? "PENDING";
       const isBranch = workflow.steps.some(({ id: around, branches }) => around === id && branches.includes(stepId));

@@ -1,5 +1,5 @@
 import { isFinal, JOBS, type Job } from "../../core/model/job.ts";
-import { isRunFinal, RUNS, type Run } from "../../core/model/run.ts";
+import { isRunFinal, RUNS, type Run, stepJobId } from "../../core/model/run.ts";
 import type { Ended } from "./end-checks.ts";
 
 export function areRunsIdle({ net, runClients }: Ended): boolean {
@@ -23,6 +23,7 @@ export function checkRuns(ended: Ended): void {
     if (problem !== null) violations.add("run_left", job.id, problem);
   }
   checkChildren(ended, runs, jobs);
+  checkCompensations(ended, runs, jobs);
   checkSubRuns(ended, runs, jobs);
 }
 
@@ -76,7 +77,7 @@ function problemOf(job: Job, runs: ReadonlyMap<string, Run>): string | null {
 function checkChildren({ plan, violations }: Ended, runs: ReadonlyMap<string, Run>, jobs: readonly Job[]): void {
   const counts = new Map<string, Map<string, number>>();
   for (const { step, state } of jobs) {
-    if (step?.index === undefined) continue;
+    if (step?.index === undefined || step.isCompensation) continue;
     const key = `${step.runId} ${step.stepId}`;
     const own = counts.get(key) ?? new Map<string, number>();
     const as = state === "SUCCEEDED" ? "succeeded" : isFinal(state) ? "ended" : "open";
@@ -101,6 +102,28 @@ function checkChildren({ plan, violations }: Ended, runs: ReadonlyMap<string, Ru
       );
     }
   }
+}
+
+/** Each job that completed a step has one that undid it, if the run did not succeed; the record says whether it did. */
+function checkCompensations({ plan, violations }: Ended, runs: ReadonlyMap<string, Run>, jobs: readonly Job[]): void {
+  const undone = new Map(jobs.flatMap((job) => (job.step?.isCompensation ? [[job.id, job] as const] : [])));
+  for (const { step, state, labels } of jobs) {
+    const run = runs.get(step?.runId ?? "");
+    const drawn = plan.runs.workflows.find(({ id }) => id === labels.workflow_id)?.steps;
+    const isCompensated = drawn?.find(({ id }) => id === step?.stepId)?.isCompensated === true;
+    if (!run || !step || step.isCompensation || !isCompensated || state !== "SUCCEEDED") continue;
+    const id = stepJobId(run.id, step.stepId, step.index ?? null, true);
+    const undo = undone.get(id);
+    undone.delete(id);
+    const isDue = run.state !== "SUCCEEDED" && run.compensation?.isStopped !== true;
+    if (isDue && undo === undefined) violations.add("compensation", id, `was not created; the run is ${run.state}`);
+    if (run.state === "SUCCEEDED" && undo !== undefined)
+      violations.add("compensation", id, "created, but the run succeeded");
+    const recorded = run.steps[step.stepId]?.compensation?.state;
+    if (undo !== undefined && undo.state !== "SUCCEEDED" && recorded !== "FAILED")
+      violations.add("compensation", id, `is ${undo.state}, but the step is recorded as ${recorded}`);
+  }
+  for (const [id, { state }] of undone) violations.add("compensation", id, `${state}, but it undoes nothing`);
 }
 
 /** Each sub-run has one parent job, which ended as the sub-run did. */

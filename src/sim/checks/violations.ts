@@ -54,6 +54,8 @@ export const CHECKERS = {
   timer: "delays and step timeouts fire once, and not before they are due",
   run_moves: "a run and its steps only make the state transitions of their tables",
   run_outcome: "steps and runs end as the reference model predicts from the ends of their jobs",
+  compensation:
+    "a run that did not succeed has undone each step that its workers completed, once, and records what failed",
   run_left: "after the faults stop, every run has ended, no job or sub-run is orphaned, and every parent is notified",
   arm: "a unit keeps the arms it was created with, every process draws the same, and only treated units use the treatment",
   rollback: "no treatment is used a minute after its rollout was rolled back or ended",

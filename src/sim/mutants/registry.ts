@@ -2,6 +2,7 @@ import type { Checker } from "../checks/violations.ts";
 import type { WorldMutation } from "../simulate.ts";
 import { BUS_MUTANTS } from "./bus-mutants.ts";
 import { CLOCK_MUTANTS } from "./clock-mutants.ts";
+import { COMPENSATION_MUTANTS } from "./compensation-mutants.ts";
 import { ROLLOUT_MUTANTS } from "./rollout-mutants.ts";
 import { RUN_MUTANTS } from "./run-mutants.ts";
 import { SAFETY_MUTANTS } from "./safety-mutants.ts";
@@ -18,6 +19,7 @@ export const MUTANTS: readonly Mutant[] = [
   ...BUS_MUTANTS,
   ...SAFETY_MUTANTS,
   ...RUN_MUTANTS,
+  ...COMPENSATION_MUTANTS,
   ...CLOCK_MUTANTS,
   ...ROLLOUT_MUTANTS,
 ];

@@ -1,4 +1,5 @@
 import { isFinal, JOBS, type Job, type JobState, REDRIVABLE } from "../../core/model/job.ts";
+import type { StepRef } from "../../core/model/job-details.ts";
 import { isRunFinal, RUNS, type Run } from "../../core/model/run.ts";
 import { CREATED_MAX } from "../../engine/runs/index.ts";
 import type { Change, Versioned } from "../../ports/store.ts";
@@ -19,6 +20,7 @@ import {
   runStateOf,
   startRef,
 } from "./run-reference.ts";
+import { undoJob } from "./undo-reference.ts";
 
 /**
  * Runs the reference model beside every run, with the ends of jobs and client actions as input, and compares each commit.
@@ -60,7 +62,7 @@ export class RunReferenceChecker {
   #recordJob(before: Job | null, after: Job | null, ended: Map<string, EndedJob[]>): void {
     const { step } = after ?? {};
     if (after === null || step === undefined) return;
-    const job = refJob(step.stepId, step.index);
+    const job = jobIn(step);
     const jobs = this.#jobs.get(step.runId) ?? new Map<string, Job>();
     this.#jobs.set(step.runId, jobs);
     jobs.set(job, after);
@@ -84,7 +86,7 @@ export class RunReferenceChecker {
         const inputs: Inputs = { before, after, ended, commit };
         const from = before === null ? [this.#start(workflow, after, commit, isKeeping)] : known;
         return from.flatMap((state) =>
-          inAnyOrder(workflow, redriven ? rejoined(workflow, state, redriven) : state, inputs),
+          inAnyOrder(workflow, stopped(redriven ? rejoined(workflow, state, redriven) : state, after), inputs),
         );
       }),
     );
@@ -111,14 +113,27 @@ export class RunReferenceChecker {
   #start(workflow: SimWorkflow, { rerunOf }: Run, commit: RefCommit, isKeeping: boolean): RefState {
     const [earlier] = this.#states.get(rerunOf?.runId ?? "") ?? [];
     if (!rerunOf || !earlier) return startRef(workflow, new Map(), commit);
-    const { kept, asks } = rerunRef(this.#plan, workflow, earlier.steps, rerunOf.fromStep, isKeeping);
+    const { kept, asks } = rerunRef(this.#plan, workflow, earlier, rerunOf.fromStep, isKeeping);
     return startRef(workflow, kept, commit, asks);
   }
+}
+
+const jobIn = ({ stepId, index, isCompensation }: StepRef): string =>
+  isCompensation ? undoJob(stepId, index) : refJob(stepId, index);
+
+/** An operator has stopped the compensation by the end of this commit. */
+function stopped(state: RefState, { compensation }: Run): RefState {
+  const isStopped = compensation?.isStopped === true;
+  return isStopped === state.undo.isStopped ? state : { ...state, undo: { ...state.undo, isStopped } };
 }
 
 /** After a redrive the step runs again, and its dependents and the steps cancelled by the run's end are pending. */
 function rejoined(workflow: SimWorkflow, state: RefState, { step }: Job): RefState {
   const { stepId = "", index } = step ?? {};
+  if (step?.isCompensation) {
+    const jobs = new Map(state.undo.jobs).set(jobIn(step), "open");
+    return { ...state, undo: { ...state.undo, jobs } };
+  }
   const after = stepsAfter(workflow, stepId);
   // The parallel step of a branch runs again, too; the results of its other branches stay.
   const parallel = workflow.steps.find(({ branches }) => branches.includes(stepId));
@@ -150,7 +165,10 @@ const startedIn = (before: Run | null, after: Run): number => startsOf(after) - 
 
 /** A step keeps its job id or its list when it is stopped; a redrive does not reset a step that has one. */
 function startsOf(run: Run | null): number {
-  const starts = Object.values(run?.steps ?? {}).map(({ jobId, fan }) => fan?.spawned ?? (jobId === undefined ? 0 : 1));
+  const starts = Object.values(run?.steps ?? {}).flatMap(({ jobId, fan, compensation }) => [
+    fan?.spawned ?? (jobId === undefined ? 0 : 1),
+    compensation?.fan ? (fan?.spawned ?? 0) - compensation.fan.left : compensation === undefined ? 0 : 1,
+  ]);
   return starts.reduce((sum, count) => sum + count, 0);
 }
 
@@ -268,13 +286,16 @@ function pausedIn(before: Run | null, after: Run): boolean | null {
 
 /** At the limit of a commit and after the timeout of a list, the engine decides how many children it creates. */
 function commitOf(
-  { steps, updatedMs }: Run,
+  { steps, updatedMs, lineCount, compensation }: Run,
   jobs: ReadonlyMap<string, Job>,
   isRefused: RefCommit["isRefused"],
   started: number,
 ): RefCommit {
   const isFull = started >= CREATED_MAX;
   return {
+    at: lineCount,
+    undoOrder: compensation?.order ?? [],
+    mayUndo: (job) => !isFull || jobs.has(job),
     isRefused,
     isStopped: (job) => {
       const known = jobs.get(job);

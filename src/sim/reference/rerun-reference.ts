@@ -2,26 +2,28 @@ import { AUDIT_PENDING, type PendingAudit } from "../../core/model/audit.ts";
 import { isStepFailure, type Run, type StepState } from "../../core/model/run.ts";
 import type { Change } from "../../ports/store.ts";
 import type { RunPlan, SimWorkflow } from "../workload/run-plan.ts";
-import { dependenciesOf } from "./run-reference.ts";
+import { dependenciesOf, type RefState } from "./run-reference.ts";
+import { undoneSteps } from "./undo-reference.ts";
 
 type StepStates = ReadonlyMap<string, StepState>;
 
 /**
- * How a rerun starts: it keeps the steps that do not depend on the start step and did not end the run, and asks again for
- * approvals before a repeated step. `isKeeping`: a person keeps those approvals.
+ * How a rerun starts: it keeps the steps that do not depend on the start step, or on one that was undone, and did not end
+ * the run, and asks again for approvals before a repeated step. `isKeeping`: a person keeps those approvals.
  */
 export function rerunRef(
   plan: RunPlan,
   workflow: SimWorkflow,
-  earlier: StepStates,
+  state: RefState,
   fromStep: string,
   isKeeping: boolean,
 ): { readonly kept: StepStates; readonly asks: ReadonlySet<string> } {
+  const earlier = state.steps;
   const given = workflow.steps.filter(({ id }) => earlier.get(id) === "SUCCEEDED" && asksIn(plan, workflow, id));
   const { again, asks } = scopeOf(
     workflow,
     given.map(({ id }) => id),
-    fromStep,
+    [fromStep, ...undoneSteps(state, state.undo)],
   );
   const asked = isKeeping ? new Set<string>() : asks;
   const kept = [...earlier].filter(([id]) => !again.has(id) && !asked.has(id) && isKept(workflow, id, earlier));
@@ -43,8 +45,8 @@ function asksIn(plan: RunPlan, workflow: SimWorkflow, stepId: string): boolean {
 }
 
 /** An approval before a repeated step is asked for again; one in a branch repeats its whole `parallel` step. */
-function scopeOf(workflow: SimWorkflow, given: readonly string[], fromStep: string) {
-  const again = new Set(stepsAfter(workflow, fromStep));
+function scopeOf(workflow: SimWorkflow, given: readonly string[], from: readonly string[]) {
+  const again = new Set(from.flatMap((id) => [...stepsAfter(workflow, id)]));
   for (let before = -1; before !== again.size; ) {
     before = again.size;
     for (const id of given) {

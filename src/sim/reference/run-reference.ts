@@ -1,4 +1,13 @@
 import type { RunEnd, RunState, StepState } from "../../core/model/run.ts";
+import {
+  advanceUndo,
+  isUndoJob,
+  isUndoOver,
+  NO_UNDO,
+  type RefUndo,
+  type UndoCommit,
+  undoFingerprint,
+} from "./undo-reference.ts";
 
 /**
  * The reference model of runs: the rules of a step are applied to the whole state until a fixed point is reached. It shares
@@ -26,6 +35,8 @@ export interface RefStep {
   readonly need: number;
   /** `job`: one child per item; `parallel`: one child per item in each branch. */
   readonly fan: RefFan | null;
+  /** It has a `compensate`. */
+  readonly isCompensated?: boolean;
 }
 
 export interface RefFan {
@@ -52,10 +63,13 @@ export interface RefState {
   readonly end: RunEnd | null;
   /** Approvals that a rerun asks for again; every later step waits for them. */
   readonly asks: ReadonlySet<string>;
+  /** Steps that a rerun keeps. */
+  readonly kept: ReadonlySet<string>;
+  readonly undo: RefUndo;
 }
 
 /** Bounds of one commit that the model does not predict. */
-export interface RefCommit {
+export interface RefCommit extends UndoCommit {
   /** Whether a child that must stop has been stopped, or was never created. */
   isStopped(job: string): boolean;
   /** The number of children that a list may have created by now. */
@@ -64,7 +78,7 @@ export interface RefCommit {
   isRefused(job: string): boolean;
 }
 
-const UNBOUNDED: RefCommit = {
+export const UNBOUNDED: RefCommit = {
   isStopped: () => true,
   createdMax: () => Number.POSITIVE_INFINITY,
   isRefused: () => false,
@@ -81,7 +95,10 @@ export function startRef(
   commit: RefCommit = UNBOUNDED,
   asks: ReadonlySet<string> = new Set(),
 ): RefState {
-  const state = { steps: new Map(kept), children: new Map(), ending: new Map(), isPaused: false, end: null, asks };
+  const state: RefState = {
+    ...{ steps: new Map(kept), children: new Map(), ending: new Map(), isPaused: false, end: null, asks },
+    ...{ kept: new Set(kept.keys()), undo: NO_UNDO },
+  };
   return new Transition(workflow, state, commit).settle();
 }
 
@@ -119,20 +136,22 @@ export function pauseRef(
   return state.end === null ? new Transition(workflow, { ...state, isPaused }, commit).settle() : state;
 }
 
-/** The state of the run; ENDING while children of its lists are stopped. */
+/** The state of the run; ENDING while children of its lists are stopped, and while its steps are undone. */
 export function runStateOf({ steps }: RefWorkflow, state: RefState): RunState {
   if (state.end === null) return state.isPaused ? "PAUSED" : "RUNNING";
-  return steps.every(({ id }) => isSettled(state, id)) ? state.end : "ENDING";
+  const isOver = state.end === "SUCCEEDED" || isUndoOver(state, state.undo);
+  return isOver && steps.every(({ id }) => isSettled(state, id)) ? state.end : "ENDING";
 }
 
 /** The jobs that are open in this state. */
 export function openJobsOf(state: RefState, workflow: RefWorkflow): readonly string[] {
-  return workflow.steps.flatMap(({ id, act }) => {
+  const open = workflow.steps.flatMap(({ id, act }) => {
     if (state.steps.get(id) !== "RUNNING" || act !== "job") return [];
     const own = state.children.get(id);
     if (own === undefined) return [id];
     return own.flatMap((child, index) => (isOpen(child) ? [refJob(id, index)] : []));
   });
+  return [...open, ...[...state.undo.jobs].flatMap(([job, is]) => (is === "open" ? [job] : []))];
 }
 
 const isOpen = (child: RefChild): boolean => child === "open" || child === "stopping";
@@ -155,10 +174,15 @@ class Transition implements RefState {
   readonly ending: Map<string, StepState>;
   readonly isPaused: boolean;
   readonly asks: ReadonlySet<string>;
+  readonly kept: ReadonlySet<string>;
   end: RunEnd | null;
+  undo: RefUndo;
 
-  constructor(workflow: RefWorkflow, { steps, children, ending, isPaused, end, asks }: RefState, commit: RefCommit) {
+  constructor(workflow: RefWorkflow, state: RefState, commit: RefCommit) {
+    const { steps, children, ending, isPaused, end, asks, kept, undo } = state;
     this.asks = asks;
+    this.kept = kept;
+    this.undo = undo;
     this.#workflow = workflow;
     this.#commit = commit;
     this.steps = new Map(steps);
@@ -170,9 +194,19 @@ class Transition implements RefState {
 
   /** A child that must stop may end by itself before. */
   endJob(job: string, end: RefEnd): void {
+    if (isUndoJob(job)) {
+      this.undo = { ...this.undo, jobs: new Map(this.undo.jobs).set(job, end === "ok" ? "ok" : "failed") };
+      return;
+    }
     const [stepId = "", index] = job.split(".");
     const own = this.children.get(stepId);
-    if (this.steps.get(stepId) !== "RUNNING") return;
+    if (this.steps.get(stepId) !== "RUNNING") {
+      // Its worker completed it in the commit that cancels it: it is undone with the others.
+      const { isCompensated = false } = this.#workflow.steps.find(({ id }) => id === stepId) ?? {};
+      const isDone = isCompensated && !own && end === "ok" && this.steps.get(stepId) === "CANCELLED";
+      if (isDone) this.steps.set(stepId, "SUCCEEDED");
+      return;
+    }
     if (own) this.#endChild(stepId, own, Number(index), end);
     else this.steps.set(stepId, STEP_END[end]);
     if (this.#endsRun(stepId)) this.stop("FAILED");
@@ -208,6 +242,7 @@ class Transition implements RefState {
       }
     }
     if (this.end === null && !this.isPaused && steps.every(({ id }) => isSettled(this, id))) this.end = "SUCCEEDED";
+    this.undo = advanceUndo(steps, (step) => listOf(this.#workflow, step), this, this.undo, this.#commit);
     return this;
   }
 
@@ -361,5 +396,5 @@ function hasFailed(state: Pick<RefState, "steps">, id: string): boolean {
 }
 
 /** Equal for equal states of one workflow. */
-export const fingerprint = ({ steps, children, ending, end }: RefState): string =>
-  `${[...steps].join()} ${[...children].join(" ")} ${[...ending].join()} ${end}`;
+export const fingerprint = ({ steps, children, ending, end, undo }: RefState): string =>
+  `${[...steps].join()} ${[...children].join(" ")} ${[...ending].join()} ${end} ${undoFingerprint(undo)}`;

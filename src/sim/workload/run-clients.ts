@@ -129,7 +129,10 @@ export class RunClients {
     }
     const request = { org, runId, why: "not any more" };
     if (order.cancelAfterMs !== null) {
-      timeline.post(order.cancelAfterMs, () => this.#act((engine, by) => cancelRun(engine, { ...request, by })));
+      const { skipsCompensation } = order;
+      timeline.post(order.cancelAfterMs, () =>
+        this.#act((engine, by) => cancelRun(engine, { ...request, by, skipsCompensation })),
+      );
     }
     if (order.pauseAfterMs !== null) {
       timeline.post(order.pauseAfterMs, () => this.#act((engine, by) => pauseRun(engine, { ...request, by })));

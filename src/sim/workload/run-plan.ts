@@ -29,6 +29,8 @@ export interface SimStep extends RefStep {
   readonly timeoutSec: number | null;
   readonly retriesMax: number | null;
   readonly workflowId: string | null;
+  /** Its `compensate`. */
+  readonly undo: { readonly topic: string; readonly actions: readonly WorkerAction[] } | null;
 }
 
 /** A planned run. */
@@ -43,6 +45,8 @@ export interface RunOrder {
   readonly input: { readonly number: number; readonly text: string };
   readonly replayAfterMs: number | null;
   readonly cancelAfterMs: number | null;
+  /** The cancellation does not undo the run; it may also come while the run is undone. */
+  readonly skipsCompensation: boolean;
   readonly pauseAfterMs: number | null;
   readonly pauseMs: number;
   /** When a client takes the run's lock, which it holds for `lockMs` without a write. */
@@ -66,6 +70,7 @@ export function drawRuns(random: SeededRandom, count: number, safetyMs: number, 
     keys.set(org, (keys.get(org) ?? 0) + 1);
     const hasKey = random.chance(0.8);
     const hold = random.fork(`hold ${number}`);
+    const skips = random.fork(`skips ${number}`);
     return {
       number,
       atMs: isBurst ? burstMs + random.between(0, 300) : random.between(0, safetyMs * 0.9),
@@ -76,6 +81,7 @@ export function drawRuns(random: SeededRandom, count: number, safetyMs: number, 
       input: { number, text: "x".repeat(random.chance(0.3) ? 300 : 3) },
       replayAfterMs: hasKey && random.chance(0.3) ? random.between(10, 20_000) : null,
       cancelAfterMs: random.chance(0.1) ? random.logarithmic(50, 20_000) : null,
+      skipsCompensation: skips.chance(0.3),
       pauseAfterMs: random.chance(0.15) ? random.logarithmic(50, 5_000) : null,
       pauseMs: random.logarithmic(100, 15_000),
       lockAfterMs: hold.chance(0.5) ? hold.logarithmic(50, 10_000) : null,
@@ -90,12 +96,22 @@ export function drawRuns(random: SeededRandom, count: number, safetyMs: number, 
 /** Draws until the workflow compiles; some drawn dependency graphs are invalid. */
 function drawWorkflow(random: SeededRandom, id: string, leafId: string | null): SimWorkflow {
   const lists = random.fork(`lists of ${id}`);
+  const undos = random.fork(`compensations of ${id}`);
   for (let tries = 0; tries < TRIES_MAX; tries += 1) {
-    const workflow = drawSteps(random, lists, id, leafId);
+    const workflow = drawUndo(undos, drawSteps(random, lists, id, leafId));
     const compiled = compileWorkflow(documentOf(workflow));
     if (compiled.kind === "ok") return inOrder(workflow, compiled.plan.order);
   }
   throw new Error(`no valid workflow \`${id}\` in ${TRIES_MAX} draws: check the problems that the compiler reports`);
+}
+
+function drawUndo(random: SeededRandom, workflow: SimWorkflow): SimWorkflow {
+  const steps = workflow.steps.map((step): SimStep => {
+    if ((step.kind !== "worker" && step.kind !== "subworkflow") || !random.chance(0.4)) return step;
+    const topic = random.chance(0.04) ? DENIED_TOPIC : random.pick(TOPICS);
+    return { ...step, undo: { topic, actions: drawStepActions(random) }, isCompensated: true };
+  });
+  return { ...workflow, steps };
 }
 
 const inOrder = (workflow: SimWorkflow, order: readonly string[]): SimWorkflow => ({
@@ -192,6 +208,7 @@ function drawStep(
     timeoutSec: kind === "subworkflow" ? 20 + random.below(30) : random.chance(0.1) ? 3 + random.below(20) : null,
     retriesMax: random.chance(0.7) ? random.below(3) : null,
     workflowId: kind === "subworkflow" ? leafId : null,
+    undo: null,
   };
 }
 

@@ -113,7 +113,9 @@ function checkItem({ safety, violations }: WorkerContext, item: WorkItem, number
 /** The children of a step rotate through the planned actions. */
 function actionsOfStep({ runs }: Plan, { labels, jobId }: WorkItem): readonly WorkerAction[] {
   const steps = runs.workflows.find(({ id }) => id === labels.workflow_id)?.steps;
-  const actions = steps?.find(({ id }) => id === labels.step_id)?.actions ?? [];
+  const step = steps?.find(({ id }) => id === labels.step_id);
+  if (/\.undo@\d+$/.test(jobId)) return step?.undo?.actions ?? ["ok"];
+  const actions = step?.actions ?? [];
   const index = Number(/\.(\d+)@/.exec(jobId)?.[1] ?? 0);
   return actions[index % actions.length] ?? ["ok"];
 }

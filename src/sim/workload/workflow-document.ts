@@ -25,8 +25,17 @@ function stepOf(step: SimStep, hasItem: boolean): Record<string, unknown> {
       max_parallel: fan.parallelMax,
       failure: fan.isFailFast ? "fail_fast" : fan.failuresMax === 0 ? "wait_all" : { tolerate: fan.failuresMax },
     }),
+    ...(step.undo && {
+      compensate: {
+        topic: step.undo.topic,
+        input: { ...inputOf(step, hasItem), output: "${step.output}" },
+        ...UNDO_RETRY,
+      },
+    }),
   };
 }
+
+const UNDO_RETRY = { retry: { max_retries: 1, initial_backoff_sec: 1, max_backoff_sec: 3 } };
 
 function typeOf(step: SimStep, hasItem: boolean): Record<string, unknown> {
   switch (step.kind) {

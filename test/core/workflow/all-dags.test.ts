@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { compileWorkflow } from "../../../src/core/workflow/definition/compile.ts";
 import type { Plan, PlanStep } from "../../../src/core/workflow/definition/plan.ts";
 import { advance } from "../../../src/core/workflow/run/advance.ts";
-import { type Case, documentOf, mixedCases, plainCases, rareCases, someCases } from "./enumerate.ts";
+import { type Case, documentOf, mixedCases, plainCases, rareCases, someCases, undoCases } from "./enumerate.ts";
 import { planByHand } from "./enumerate-plan.ts";
 import { type Engine, walk } from "./reference-walk.ts";
 
@@ -15,6 +15,7 @@ describe("the engine and the reference agree", () => {
     { about: "all 64 graphs of 4 steps, done, failed or failed and carried on", cases: plainCases, count: 5_184 },
     { about: "arms, handlers, joins and conditions among 3 steps", cases: mixedCases, count: 14_376 },
     { about: "lists, faults, refusals and timeouts among 2 and 3 steps", cases: rareCases, count: 3_339 },
+    { about: "compensations in a fifth of them", cases: undoCases, count: 1_829 },
   ])("in $count cases and more orders: $about", ({ cases, count }) => {
     const found = compare(cases(), advance);
     expect(found.problems).toEqual([]);
@@ -46,6 +47,18 @@ describe("the comparison detects a wrong engine", () => {
     },
     { about: "applies only the first of several ends", cases: plainCases, engine: takesOnlyFirst },
     { about: "creates a job twice", cases: plainCases, engine: startsAgain },
+    { about: "undoes the first step first", cases: undoCases, engine: undoesFirstFirst },
+    {
+      about: "does not undo the last step",
+      cases: undoCases,
+      engine: withSteps((step) => (step.dependents.length === 0 ? { ...step, compensate: null } : step)),
+    },
+    {
+      about: "undoes the items of a list at once",
+      cases: undoCases,
+      engine: withSteps((step) => (step.compensate ? widerFan(step) : step)),
+    },
+    { about: "ends a run before its compensations", cases: undoCases, engine: endsEarly },
   ])("that $about", ({ cases, engine }) => {
     expect(firstProblem(cases(), engine)).not.toBeNull();
   });
@@ -132,6 +145,23 @@ function widerFan(step: PlanStep): PlanStep {
 
 const askedOnce = (step: PlanStep): PlanStep => (step.act.type === "condition" ? { ...step, forEach: null } : step);
 const branchOnce = (step: PlanStep): PlanStep => (step.branchOf === null ? step : { ...step, forEach: null });
+
+/** Later lines count as earlier ones. */
+const undoesFirstFirst: Engine = (plan, run, ...rest) => {
+  const steps = Object.entries(run.steps).map(([id, step]) => {
+    const { line = 0 } = step;
+    return [id, line > LINE_MAX ? step : { ...step, line: 2 * LINE_MAX - line }] as const;
+  });
+  return advance(plan, { ...run, steps: Object.fromEntries(steps) }, ...rest);
+};
+const LINE_MAX = 10_000;
+
+function endsEarly(...all: Parameters<Engine>): ReturnType<Engine> {
+  const advanced = advance(...all);
+  const { endsAs, compensation } = advanced.run;
+  if (endsAs === undefined || compensation === undefined) return advanced;
+  return { ...advanced, run: { ...advanced.run, state: endsAs.state } };
+}
 
 function forgetsSkips(...all: Parameters<Engine>): ReturnType<Engine> {
   const advanced = advance(...all);

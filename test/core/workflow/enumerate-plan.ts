@@ -1,11 +1,13 @@
 import type {
   Act,
+  Compensate,
   Expression,
   ForEach,
   OnError,
   Plan,
   PlanStep,
   Refs,
+  StepMeta,
 } from "../../../src/core/workflow/definition/plan.ts";
 import { dependenciesOf, type RefStep, type RefWorkflow } from "../../../src/sim/reference/run-reference.ts";
 
@@ -43,13 +45,16 @@ function stepByHand(workflow: RefWorkflow, step: RefStep): PlanStep {
     onError: onErrorOf(step.onError),
     timeoutMs: step.act === "parallel" ? PARALLEL_MS : null,
     ...{ outputPath: null, inputSchema: null, outputSchema: null, input: null, retry: null },
-    ...{ compensate: null, outputBytesMax: null },
-    meta: {
-      ...{ priority: null, labels: {}, riskTags: [], requires: [] },
-      ...{ capability: null, actorId: null, actorType: null, packId: null },
-    },
+    outputBytesMax: null,
+    compensate: step.isCompensated ? UNDO : null,
+    meta: NO_META,
   };
 }
+
+const NO_META: StepMeta = {
+  ...{ priority: null, labels: {}, riskTags: [], requires: [] },
+  ...{ capability: null, actorId: null, actorType: null, packId: null },
+};
 
 /** Timeout of a `parallel` step; other steps have none. */
 export const PARALLEL_MS = 60_000;
@@ -92,6 +97,12 @@ function onErrorOf(onError: string): OnError {
 
 const NONE: ReadonlySet<string> = new Set();
 const NOTHING: Refs = { steps: NONE, input: false, context: false, own: NONE, previous: NONE, iteration: false };
+
+const UNDO: Compensate = {
+  topic: "work.undo",
+  input: { refs: NOTHING, render: () => ({ kind: "ok", value: null }) },
+  ...{ timeoutMs: null, retry: null, meta: NO_META },
+};
 
 function saying(value: unknown): Expression {
   return {

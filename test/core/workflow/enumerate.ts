@@ -244,6 +244,20 @@ export function* rareCases(): Generator<Case> {
   }
 }
 
+/** Some of them with steps that are undone. Every other one has a compensation that fails. */
+export function* undoCases(): Generator<Case> {
+  let number = 0;
+  for (const cases of [someCases(), rareCases(), plainCases()]) {
+    for (const { name, workflow, ends } of cases) {
+      number += 1;
+      if (number % 5 !== 0) continue;
+      const steps = workflow.steps.map((step) => ({ ...step, isCompensated: step.act === "job" }));
+      const failing = number % 2 === 0 ? [["undo:a", "fail"] as const] : [];
+      yield { name: `undo ${name}`, workflow: { steps }, ends: new Map([...ends, ...failing]) };
+    }
+  }
+}
+
 function* bothWays(relations: readonly Relation[], moods: readonly Mood[]): Generator<Case> {
   yield* context(caseOf(relations, moods, true));
   const isQuestion = relations.some((relation) => ["then", "else", "branch"].includes(relation));

@@ -1,5 +1,5 @@
 import type { Job, JobState } from "../../../src/core/model/job.ts";
-import { isRunFinal, type Run, stepJobId } from "../../../src/core/model/run.ts";
+import { type Run, stepJobId } from "../../../src/core/model/run.ts";
 import type { Plan } from "../../../src/core/workflow/definition/plan.ts";
 import type { Advance, advance, RunEvent } from "../../../src/core/workflow/run/advance.ts";
 import { openRun, type RunRequest } from "../../../src/core/workflow/run/open-run.ts";
@@ -9,10 +9,14 @@ import {
   openJobsOf,
   pauseRef,
   type RefEnd,
+  type RefEvent,
   type RefState,
   refJob,
+  runStateOf,
   startRef,
+  UNBOUNDED,
 } from "../../../src/sim/reference/run-reference.ts";
+import { isUndoJob, undoJob } from "../../../src/sim/reference/undo-reference.ts";
 import type { Case } from "./enumerate.ts";
 import { PARALLEL_MS } from "./enumerate-plan.ts";
 
@@ -38,7 +42,7 @@ export interface Walked {
 /** The run of the engine and its requested jobs. */
 interface Life {
   readonly run: Run;
-  readonly jobs: ReadonlyMap<string, "open" | "over">;
+  readonly jobs: ReadonlyMap<string, "open" | "over" | "ok">;
 }
 
 const CANCEL: RunEvent = { kind: "cancel", by: "me", why: "no more" };
@@ -74,7 +78,7 @@ class Walker {
     this.#together(life, state, open.toReversed());
     this.#whilePaused(life, state, open);
     const cancelled = this.#advance(life, [CANCEL]);
-    this.#compare(cancelled, applyEvents(workflow, state, [{ stop: "CANCELLED" }]), "begin; cancel");
+    this.#compare(cancelled, this.#apply(state, [{ stop: "CANCELLED" }], cancelled), "begin; cancel");
     this.#atLast(life, state, open);
   }
 
@@ -87,28 +91,25 @@ class Walker {
     this.#compare(soon, state, "begin; soon");
     if (soon.run.dueMs !== LATE_MS) this.problem ??= `${this.#case.name}: looked at again at ${soon.run.dueMs}`;
     const late = this.#advance(soon, [{ kind: "time" }], { ...MOMENT, nowMs: LATE_MS });
-    const after = applyEvents(
-      workflow,
+    const after = this.#apply(
       state,
       ids.map((id) => ({ expire: id })),
+      late,
     );
     if (this.#compare(late, after, "begin; late")) this.#first(late, after, "begin; late");
   }
 
   /** Job results count even if the run is cancelled or times out in the same batch. */
   #atLast(life: Life, state: RefState, jobs: readonly string[]): void {
-    const { workflow } = this.#case;
     const ends = jobs.map((job) => ({ job, end: this.#case.ends.get(job) ?? ("ok" as const) }));
     const events = ends.map(({ job, end }) => endOf(job, end));
-    const after = applyEvents(workflow, state, ends);
     const way = `begin; ${jobs.join("+")}`;
-    this.#compare(
-      this.#advance(life, [...events, CANCEL]),
-      applyEvents(workflow, after, [{ stop: "CANCELLED" }]),
-      `${way}+cancel`,
-    );
+    const stopped = (end: "CANCELLED" | "TIMEOUT", by: Life) =>
+      this.#apply(this.#apply(state, ends, by), [{ stop: end }], by);
+    const cancelled = this.#advance(life, [...events, CANCEL]);
+    this.#compare(cancelled, stopped("CANCELLED", cancelled), `${way}+cancel`);
     const late = this.#advance(life, [...events, { kind: "time" }], { ...MOMENT, nowMs: life.run.deadlineMs });
-    this.#compare(late, applyEvents(workflow, after, [{ stop: "TIMEOUT" }]), `${way}+deadline`);
+    this.#compare(late, stopped("TIMEOUT", late), `${way}+deadline`);
   }
 
   #inEveryOrder(life: Life, state: RefState, path: string): void {
@@ -117,20 +118,19 @@ class Walker {
       if (this.problem !== null || this.moments > MOMENTS_MAX) return;
       const end = ends.get(job) ?? "ok";
       const next = this.#advance(life, [endOf(job, end)]);
-      const after = applyEvents(workflow, state, [{ job, end }]);
+      const after = this.#apply(state, [{ job, end }], next);
       const way = `${path}; ${job} ${end}`;
       if (this.#compare(next, after, way)) this.#inEveryOrder(next, after, way);
     }
   }
 
   #together(life: Life, state: RefState, jobs: readonly string[]): void {
-    const { workflow } = this.#case;
     const ends = jobs.map((job) => ({ job, end: this.#case.ends.get(job) ?? ("ok" as const) }));
     const next = this.#advance(
       life,
       ends.map(({ job, end }) => endOf(job, end)),
     );
-    const after = applyEvents(workflow, state, ends);
+    const after = this.#apply(state, ends, next);
     const way = `begin; ${jobs.join("+")}`;
     if (this.#compare(next, after, way)) this.#first(next, after, way);
   }
@@ -141,9 +141,11 @@ class Walker {
     let after = pauseRef(workflow, state, true);
     let way = "begin; pause";
     for (const job of jobs) {
+      // A job that its run has stopped does not succeed any more.
+      if (paused.jobs.get(job) !== "open") continue;
       const end = ends.get(job) ?? "ok";
       paused = this.#advance(paused, [endOf(job, end)]);
-      after = applyEvents(workflow, after, [{ job, end }]);
+      after = this.#apply(after, [{ job, end }], paused);
       way = `${way}; ${job} ${end}`;
       this.#compare(paused, after, way);
       if (this.problem !== null) return;
@@ -161,17 +163,44 @@ class Walker {
     const end = ends.get(job) ?? "ok";
     const way = `${path}; ${job} ${end}`;
     const next = this.#advance(life, [endOf(job, end)]);
-    const after = applyEvents(workflow, state, [{ job, end }]);
+    const after = this.#apply(state, [{ job, end }], next);
     if (this.#compare(next, after, way)) this.#first(next, after, way);
+  }
+
+  /** Steps that complete in one commit are undone in the order of the engine, `by`. */
+  #apply(state: RefState, events: readonly RefEvent[], by: Life): RefState {
+    const undoOrder = by.run.compensation?.order ?? [];
+    return applyEvents(this.#case.workflow, state, events, { ...UNBOUNDED, undoOrder });
+  }
+
+  /** The children of lists that succeeded, for their compensations. */
+  #valuesOf(jobs: Life["jobs"], events: readonly RunEvent[]): Values {
+    if (!this.#case.workflow.steps.some(({ isCompensated }) => isCompensated)) return this.#values;
+    const done = new Set([...jobs].flatMap(([job, is]) => (is === "ok" ? [job] : [])));
+    for (const event of events) {
+      if (event.kind === "job_ended" && event.job.state === "SUCCEEDED") done.add(jobOf(event.job));
+    }
+    const values = new Values();
+    for (const { id } of this.#case.workflow.steps) {
+      values.addChildren(id, { value: [], bytes: 0 });
+      for (let index = 0; index < CHILDREN_MAX; index += 1)
+        values.addChild(id, index, done.has(refJob(id, index)) ? { output: null } : null);
+    }
+    return values;
   }
 
   /** Repeats until the engine has no more work, as the engine's callers do. */
   #advance({ run, jobs }: Life, events: readonly RunEvent[], moment = MOMENT): Life {
     const ended = events.flatMap((event) => (event.kind === "job_ended" ? [jobOf(event.job)] : []));
-    let life: Life = { run, jobs: new Map([...jobs].map(([job, is]) => [job, ended.includes(job) ? "over" : is])) };
+    const values = this.#valuesOf(jobs, events);
+    const endOfJob = (job: string) => (jobs.get(job) === "open" && isDone(events, job) ? "ok" : "over");
+    let life: Life = {
+      run,
+      jobs: new Map([...jobs].map(([job, is]) => [job, ended.includes(job) ? endOfJob(job) : is])),
+    };
     let batch = events;
     for (let turn = 0; turn < TURNS_MAX; turn += 1) {
-      const advanced = this.#engine(this.#plan, life.run, batch, this.#values, moment);
+      const advanced = this.#engine(this.#plan, life.run, batch, values, moment);
       const { jobs: next, stopped } = this.#carryOut(life, advanced, ended);
       life = { run: advanced.run, jobs: next };
       batch = [...stopped, ...advanced.left];
@@ -188,8 +217,8 @@ class Walker {
     ended: readonly string[],
   ): { jobs: Life["jobs"]; stopped: readonly RunEvent[] } {
     const jobs = new Map(before);
-    for (const { stepId, index } of starts) {
-      const job = refJob(stepId, index);
+    for (const { stepId, index, isCompensation } of starts) {
+      const job = isCompensation ? undoJob(stepId, index) : refJob(stepId, index);
       if (jobs.has(job)) this.problem ??= `${this.#case.name}: ${job} was made twice`;
       jobs.set(job, "open");
     }
@@ -216,18 +245,21 @@ class Walker {
     const engine = sayingOf(
       workflow.steps.map(({ id }) => `${id} ${run.steps[id]?.state ?? "PENDING"}${fanOf(run, id)}`),
       open,
-      isRunFinal(run.state) ? run.state : run.state === "PAUSED" ? "paused" : "open",
+      run.state,
     );
     const reference = sayingOf(
       workflow.steps.map(({ id }) => `${id} ${state.steps.get(id) ?? "PENDING"}${childrenOf(state, id)}`),
       openJobsOf(state, workflow),
-      state.end ?? (state.isPaused ? "paused" : "open"),
+      runStateOf(workflow, state),
     );
     if (engine === reference) return isNew(this.#seen, engine);
     this.problem = `${name}\n  after: ${path}\n  engine:    ${engine}\n  reference: ${reference}`;
     return false;
   }
 }
+
+const isDone = (events: readonly RunEvent[], job: string): boolean =>
+  events.some((event) => event.kind === "job_ended" && jobOf(event.job) === job && event.job.state === "SUCCEEDED");
 
 function isNew(seen: Set<string>, saying: string): boolean {
   if (seen.has(saying)) return false;
@@ -251,12 +283,15 @@ function childrenOf({ children }: RefState, id: string): string {
   return ` ${open}/${ok}/${failed}/${stopped} of ${own.length}`;
 }
 
-const jobOf = ({ step }: Job): string => refJob(step?.stepId ?? "", step?.index);
+const jobOf = ({ step }: Job): string =>
+  step?.isCompensation ? undoJob(step.stepId, step.index) : refJob(step?.stepId ?? "", step?.index);
 
 function endOf(job: string, end: RefEnd): RunEvent {
-  const [stepId = "", index] = job.split(".");
-  const step = { runId: "run", stepId, kind: "worker", ...(index === undefined ? {} : { index: Number(index) }) };
-  const id = stepJobId("run", stepId, index === undefined ? null : Number(index));
+  const isUndo = isUndoJob(job);
+  const [stepId = "", index] = job.replace(/^undo:/, "").split(".");
+  const child = index === undefined ? {} : { index: Number(index) };
+  const step = { runId: "run", stepId, kind: "worker", ...child, ...(isUndo && { isCompensation: true }) };
+  const id = stepJobId("run", stepId, index === undefined ? null : Number(index), isUndo);
   const facts = { id, step, state: JOB_END[end], output: { kind: "inline", value: null }, error: null, workerId: null };
   return { kind: "job_ended", job: facts as unknown as Job };
 }
@@ -282,6 +317,8 @@ const MOMENT = {
 };
 const LATE_MS = MOMENT.nowMs + PARALLEL_MS;
 const TURNS_MAX = 20;
+/** More than any list of a case has. */
+const CHILDREN_MAX = 4;
 /** Per case: children of two steps can end in thousands of orders. */
 const MOMENTS_MAX = process.env.CORDUM_SIM_SEEDS === undefined ? 300 : 15;
 
