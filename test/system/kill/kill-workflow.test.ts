@@ -11,21 +11,8 @@ import { Api } from "../api.ts";
 import { Program } from "../program.ts";
 import { problemsOf, subRunProblems } from "../runs/run-problems.ts";
 import { CountingWorker } from "../workers/counting-worker.ts";
-import { allEnded, runUntilCommit, startWith } from "./kill-workflow.ts";
+import { allEnded, killHard, runUntilCommit, SHORT_WAITS, startWith } from "./kill-workflow.ts";
 
-/** Short waits, so that the claims of a killed process expire soon. */
-const SHORT_WAITS = {
-  CORDUM_LOG_LEVEL: "error",
-  CORDUM_DISPATCH_DEADLINE_MS: "2000",
-  CORDUM_SWEEP_EVERY_MS: "100",
-  CORDUM_SWEEP_HORIZON_MS: "200",
-  CORDUM_SWEEP_LEASE_MS: "1000",
-  CORDUM_SWEEP_OUTBOX_AGE_MS: "300",
-  CORDUM_BUS_ACK_WAIT_MS: "2000",
-  CORDUM_RUN_LOCK_TTL_MS: "1000",
-  CORDUM_RETRY_NO_WORKER_POLICY: "full:50ms:500ms",
-  CORDUM_LIMITS_MAX_CONCURRENT_RUNS: "1000",
-};
 const WORKFLOWS = ["--workflows", "examples/workflows"];
 
 let program: Program;
@@ -109,8 +96,3 @@ test.concurrent("another control process continues a run after kill -9 on NATS a
     await Promise.all([nats.stop(), redis.stop()]);
   }
 }, 600_000);
-
-async function killHard({ child, ended }: UpProcess): Promise<void> {
-  child.kill("SIGKILL");
-  await ended;
-}

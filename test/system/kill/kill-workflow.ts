@@ -1,13 +1,42 @@
 /** Runs of `examples/workflows/every-step.yaml` with a kill after the n-th commit. */
+import { isRunFinal } from "../../../src/core/model/run.ts";
+import type { UpProcess } from "../../cli/run.ts";
 import type { Api } from "../api.ts";
 import { type LiveEvent, LiveEvents } from "../live-events.ts";
 import { ORDER } from "../runs/run-problems.ts";
+
+/** Short waits, so that the claims of a killed process expire soon. */
+export const SHORT_WAITS = {
+  CORDUM_LOG_LEVEL: "error",
+  CORDUM_DISPATCH_DEADLINE_MS: "2000",
+  CORDUM_SWEEP_EVERY_MS: "100",
+  CORDUM_SWEEP_HORIZON_MS: "200",
+  CORDUM_SWEEP_LEASE_MS: "1000",
+  CORDUM_SWEEP_OUTBOX_AGE_MS: "300",
+  CORDUM_BUS_ACK_WAIT_MS: "2000",
+  CORDUM_RUN_LOCK_TTL_MS: "1000",
+  CORDUM_RETRY_NO_WORKER_POLICY: "full:50ms:500ms",
+  CORDUM_LIMITS_MAX_CONCURRENT_RUNS: "1000",
+};
+/** The workflow whose runs are interrupted. */
+export interface KilledWorkflow {
+  readonly id: string;
+  readonly input: unknown;
+}
+
+export const EVERY_STEP: KilledWorkflow = { id: "every-step", input: ORDER };
+
+export async function killHard({ child, ended }: UpProcess): Promise<void> {
+  child.kill("SIGKILL");
+  await ended;
+}
 
 /** Starts a run and kills the process after the n-th burst of its events, unless it ends before. Approves all approvals. */
 export async function runUntilCommit(
   api: Api,
   commit: number,
   kill: () => Promise<void>,
+  workflow = EVERY_STEP,
 ): Promise<{ readonly key: string; readonly isKilled: boolean }> {
   const key = `commit-${commit}`;
   const approver = new Approver(api);
@@ -21,15 +50,15 @@ export async function runUntilCommit(
   const events = await LiveEvents.open(api, (burst) => {
     approver.approveNew(burst);
     for (const { kind, data } of burst) {
-      if (kind === "run" && data.workflow_id === "every-step" && !old.has(data.run_id)) mine.add(data.run_id);
+      if (kind === "run" && data.workflow_id === workflow.id && !old.has(data.run_id)) mine.add(data.run_id);
     }
     const ours = burst.filter(({ data }) => mine.has(data.run_id ?? data.job_id.split(":")[0]));
     if (ours.length > 0 && !isMiddleOfList(ours)) bursts++;
     if (bursts === commit) over(true);
-    else if (ours.some(({ kind, data }) => kind === "run" && data.state !== "RUNNING")) over(false);
+    else if (ours.some(({ kind, data }) => kind === "run" && isRunFinal(data.state))) over(false);
   });
   // The reply may be lost with the process; a replay with the same key returns the run.
-  const started = startWith(api, key).catch(() => null);
+  const started = startWith(api, key, workflow).catch(() => null);
   const isKilled = await within(isOver, () => `run \`${[...mine]}\` is stuck after ${bursts} of ${commit} commits`);
   events.stop();
   if (isKilled) await kill();
@@ -49,8 +78,8 @@ async function within<T>(promise: Promise<T>, describe: () => string): Promise<T
 const WAIT_MS_MAX = 60_000;
 
 /** Starts a run, or replays the start with the same key. */
-export async function startWith(api: Api, key: string): Promise<string> {
-  const { status, body } = await api.post("/workflows/every-step/runs", { input: ORDER, idempotency_key: key });
+export async function startWith(api: Api, key: string, { id, input } = EVERY_STEP): Promise<string> {
+  const { status, body } = await api.post(`/workflows/${id}/runs`, { input, idempotency_key: key });
   if (status !== 200) throw new Error(`start failed with ${status}: ${JSON.stringify(body)}`);
   return body.run_id;
 }
@@ -61,7 +90,7 @@ export async function allEnded(api: Api, runIds: readonly string[]): Promise<voi
   const events = await LiveEvents.open(api, (burst) => approver.approveNew(burst));
   try {
     await approver.approvePending();
-    for (const id of runIds) await api.until(`/workflow-runs/${id}`, ({ body }) => body.state !== "RUNNING");
+    for (const id of runIds) await api.until(`/workflow-runs/${id}`, ({ body }) => isRunFinal(body.state));
   } finally {
     events.stop();
   }
