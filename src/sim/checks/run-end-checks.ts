@@ -112,7 +112,7 @@ function checkCompensations({ plan, violations }: Ended, runs: ReadonlyMap<strin
     const drawn = plan.runs.workflows.find(({ id }) => id === labels.workflow_id)?.steps;
     const isCompensated = drawn?.find(({ id }) => id === step?.stepId)?.isCompensated === true;
     if (!run || !step || step.isCompensation || !isCompensated || state !== "SUCCEEDED") continue;
-    const id = stepJobId(run.id, step.stepId, step.index ?? null, true);
+    const id = stepJobId(run.id, step.stepId, step.index ?? null, { isCompensation: true });
     const undo = undone.get(id);
     undone.delete(id);
     const isDue = run.state !== "SUCCEEDED" && run.compensation?.isStopped !== true;

@@ -291,7 +291,7 @@ function endOf(job: string, end: RefEnd): RunEvent {
   const [stepId = "", index] = job.replace(/^undo:/, "").split(".");
   const child = index === undefined ? {} : { index: Number(index) };
   const step = { runId: "run", stepId, kind: "worker", ...child, ...(isUndo && { isCompensation: true }) };
-  const id = stepJobId("run", stepId, index === undefined ? null : Number(index), isUndo);
+  const id = stepJobId("run", stepId, index === undefined ? null : Number(index), { isCompensation: isUndo });
   const facts = { id, step, state: JOB_END[end], output: { kind: "inline", value: null }, error: null, workerId: null };
   return { kind: "job_ended", job: facts as unknown as Job };
 }
