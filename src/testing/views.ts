@@ -205,6 +205,20 @@ export interface StepView {
     readonly failed: number;
     readonly cancelled: number;
   };
+  /** The job that undoes the step; absent until it starts. */
+  readonly compensation?: {
+    readonly state: "RUNNING" | "SUCCEEDED" | "FAILED";
+    readonly job_id: string | null;
+    readonly started_at: string;
+    readonly ended_at: string | null;
+    readonly error: ErrorView | null;
+    readonly children?: {
+      readonly left: number;
+      readonly open: number;
+      readonly succeeded: number;
+      readonly failed: number;
+    };
+  };
   /** The `loop` step whose body the step belongs to. */
   readonly loop?: string;
   /** Of a `loop` step. */
@@ -233,6 +247,17 @@ export interface RunView {
   readonly actor_id: string | null;
   readonly priority: string | null;
   readonly ends_as: string | null;
+  /** The error of a run that ends after its compensations. */
+  readonly ends_with: ErrorView | null;
+  /** Steps by the state of their compensation. */
+  readonly compensation: {
+    readonly total: number;
+    readonly undone: readonly string[];
+    readonly running: readonly string[];
+    readonly failed: readonly string[];
+    readonly left: readonly string[];
+    readonly stopped: boolean;
+  } | null;
   readonly parent: { readonly run_id: string; readonly job_id: string; readonly depth: number } | null;
   readonly schedule: { readonly id: string; readonly slot: string | null } | null;
   readonly rerun_of: { readonly run_id: string; readonly from_step: string; readonly asks: readonly string[] } | null;

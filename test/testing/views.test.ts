@@ -42,12 +42,31 @@ describe("views", () => {
       record_version: true,
       ...{ run_id: true, workflow_id: true, version: true, state: true, tenant_id: true, created_at: true },
       ...{ updated_at: true, deadline: true, labels: true, error: true, trace_id: true, submitted_by: true },
-      ...{ actor_id: true, priority: true, ends_as: true, parent: true, rerun_of: true, input: true, output: true },
+      ...{
+        actor_id: true,
+        priority: true,
+        ends_as: true,
+        ends_with: true,
+        compensation: true,
+        parent: true,
+        rerun_of: true,
+        input: true,
+        output: true,
+      },
       ...{ payload_problems: true, steps: true, lock: true, schedule: true },
     });
     expect(run).toEqual(propertiesOf(RUN_DETAIL));
     const step = fields<StepView>({
-      ...{ state: true, type: true, depends_on: true, job_id: true, attempt: true, worker_id: true, sub_run_id: true },
+      ...{
+        state: true,
+        type: true,
+        compensation: true,
+        depends_on: true,
+        job_id: true,
+        attempt: true,
+        worker_id: true,
+        sub_run_id: true,
+      },
       ...{ started_at: true, ended_at: true, output: true, output_at: true, error: true, why: true, arm: true },
       ...{ arms: true, children: true, approval: true, awaits: true },
       ...{ loop: true, iteration: true, max_iterations: true },
