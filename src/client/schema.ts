@@ -181,6 +181,36 @@ export interface Budget {
   readonly deadline_ms?: number | undefined;
 }
 
+export interface BudgetTerms {
+  readonly tokens?: number | undefined;
+  readonly usd?: number | undefined;
+  /** `job`, `run`, `tenant`, `day` or `label:NAME`. */
+  readonly per: string;
+  readonly reserve_tokens?: number | undefined;
+  readonly reserve_usd?: number | undefined;
+}
+
+export interface BudgetUse {
+  readonly tenant: string;
+  readonly rule_id: string;
+  /** `job`, `run`, `tenant`, `day` or `label:NAME`. */
+  readonly per: string;
+  /** The job, run, day (UTC) or label; empty for a tenant. */
+  readonly key: string;
+  readonly tokens?: {
+    readonly limit: number;
+    readonly used: number;
+    readonly remaining: number;
+  } | undefined;
+  readonly usd?: {
+    readonly limit: number;
+    readonly used: number;
+    readonly remaining: number;
+  } | undefined;
+  /** The used share of the unit that is used most; above 1 if a report exceeded it. */
+  readonly share: number;
+}
+
 export interface BypassedJob {
   readonly job_id: string;
   readonly topic: string;
@@ -733,6 +763,24 @@ export interface JobApproval {
   readonly note: string | null;
 }
 
+export interface JobBudget {
+  readonly rule_id: string;
+  /** `job`, `run`, `tenant`, `day` or `label:NAME`. */
+  readonly per: string;
+  /** The job, run, day (UTC) or label; empty for a tenant. */
+  readonly key: string;
+  readonly tokens?: {
+    readonly limit: number;
+    readonly reserved: number;
+    readonly spent: number;
+  } | undefined;
+  readonly usd?: {
+    readonly limit: number;
+    readonly reserved: number;
+    readonly spent: number;
+  } | undefined;
+}
+
 export interface JobBulkPage {
   readonly action: string;
   readonly dry_run: boolean;
@@ -914,6 +962,9 @@ export interface JobDetail {
   /** CAP error code, such as `TIMEOUT`, or its number. */
   readonly error_code_enum?: string | undefined;
   readonly artifact_ptrs?: ReadonlyArray<string> | undefined;
+  readonly usage?: Usage | undefined;
+  /** What the job reserves and has spent of the budgets of its rule. */
+  readonly budgets?: ReadonlyArray<JobBudget> | undefined;
 }
 
 /** `event: job` */
@@ -946,6 +997,8 @@ export interface JobExplanation {
     readonly command: string | null;
   }>;
   readonly approval: JobApproval | null;
+  /** What is left of the budgets that the job counts towards. */
+  readonly budgets?: ReadonlyArray<BudgetUse> | undefined;
   readonly facts: JobExplanationFacts;
 }
 
@@ -1240,7 +1293,9 @@ export interface Overview {
     /** `8`: failed tries. `10m`: time. `deadline`: until that of the job. */
     readonly budget: string;
   }>;
-  /** Dead letters. */
+  /** Use of the policy's budgets by tenant, day and label, the most used first, at most 100. */
+  readonly budgets: ReadonlyArray<BudgetUse>;
+  /** Dead letters of retry budgets. */
   readonly budgets_exhausted: {
     readonly last_hour: number;
     readonly last_day: number;
@@ -1347,6 +1402,8 @@ export interface PolicyDecision {
   readonly constraints?: Constraints | undefined;
   readonly remediations?: ReadonlyArray<PolicyRemediation> | undefined;
   readonly approval?: ApprovalTerms | undefined;
+  /** What the jobs of the rule may spend; each must have room. */
+  readonly budgets?: ReadonlyArray<BudgetTerms> | undefined;
   /** With `THROTTLE`: the next slot of the rate. */
   readonly until?: string | undefined;
   /** Limits of earlier rules, in their order: the request counts for each of them. */
@@ -1403,6 +1460,8 @@ export interface PolicyExplanation {
   readonly constraints?: Constraints | undefined;
   readonly remediations?: ReadonlyArray<PolicyRemediation> | undefined;
   readonly approval?: ApprovalTerms | undefined;
+  /** What the jobs of the rule may spend; each must have room. */
+  readonly budgets?: ReadonlyArray<BudgetTerms> | undefined;
   /** With `THROTTLE`: the next slot of the rate. */
   readonly until?: string | undefined;
   /** Limits of earlier rules, in their order: the request counts for each of them. */
@@ -1533,6 +1592,8 @@ export interface PolicyRule {
   readonly approval?: ApprovalTerms | undefined;
   readonly throttle?: ThrottleTerms | undefined;
   readonly velocity?: VelocityTerms | undefined;
+  /** What the jobs of the rule may spend; each must have room. */
+  readonly budget?: ReadonlyArray<BudgetTerms> | undefined;
 }
 
 export interface PolicyRules {
@@ -1567,6 +1628,8 @@ export interface PolicySimulation {
     readonly constraints?: Constraints | undefined;
     readonly remediations?: ReadonlyArray<PolicyRemediation> | undefined;
     readonly approval?: ApprovalTerms | undefined;
+    /** What the jobs of the rule may spend; each must have room. */
+    readonly budgets?: ReadonlyArray<BudgetTerms> | undefined;
     /** With `THROTTLE`: the next slot of the rate. */
     readonly until?: string | undefined;
     /** Limits of earlier rules, in their order: the request counts for each of them. */
@@ -1714,6 +1777,7 @@ export interface PostRolloutsIdPromoteRequest {
 export interface PostWorkerJobsIdCompleteRequest {
   readonly execution_ms?: number | undefined;
   readonly artifact_ptrs?: ReadonlyArray<string> | undefined;
+  readonly usage?: Usage | undefined;
   readonly lease_id: string;
   /** Any JSON value. Result of the job. */
   readonly result?: unknown | undefined;
@@ -1728,6 +1792,7 @@ export interface PostWorkerJobsIdExtendRequest {
 export interface PostWorkerJobsIdFailRequest {
   readonly execution_ms?: number | undefined;
   readonly artifact_ptrs?: ReadonlyArray<string> | undefined;
+  readonly usage?: Usage | undefined;
   readonly error_code?: string | undefined;
   /** CAP error code, such as `TIMEOUT`, or a number. */
   readonly error_code_enum?: string | number | undefined;
@@ -2853,6 +2918,8 @@ export interface Status {
       readonly leaving: boolean;
     }> | undefined;
   };
+  /** Use of the policy's budgets by tenant, day and label, the most used first, at most 100. */
+  readonly budgets: ReadonlyArray<BudgetUse>;
   /** Engaged kill switches: jobs of their scope are not dispatched. */
   readonly kill: ReadonlyArray<KillSwitch>;
   readonly safety: {
@@ -3057,6 +3124,15 @@ export interface TriggerScheduleRequest {
   /** Start although a run of the schedule is open; by default a 409. */
   readonly overlap?: "allow" | undefined;
   readonly idempotency_key?: string | undefined;
+}
+
+/** What the attempt used; settles the budgets of the policy. */
+export interface Usage {
+  readonly input_tokens?: number | undefined;
+  readonly output_tokens?: number | undefined;
+  /** Default: the sum of the other two. */
+  readonly total_tokens?: number | undefined;
+  readonly cost_usd?: number | undefined;
 }
 
 export interface VelocityTerms {

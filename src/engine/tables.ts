@@ -4,6 +4,7 @@ import { NOTIFICATIONS } from "../core/jobs/notification.ts";
 import { API_KEYS, ROOT_REVOCATIONS, SESSIONS } from "../core/model/api-key.ts";
 import { AUDIT_HEADS, AUDIT_PAGES, AUDIT_PENDING } from "../core/model/audit.ts";
 import { BREAKERS } from "../core/model/breaker.ts";
+import { SPENT } from "../core/model/budgets/hold.ts";
 import { DEAD_LETTERS } from "../core/model/dead-letter.ts";
 import { FAIL_OPENS } from "../core/model/fail-open.ts";
 import { JOBS } from "../core/model/job.ts";
@@ -45,6 +46,7 @@ export const TABLES: readonly Table<never>[] = [
   RUNS,
   SCHEDULES,
   SESSIONS,
+  SPENT,
   TIMELINE,
   WINDOWS,
   WORKFLOW_HEADS,

@@ -10,6 +10,7 @@ import { IllegalMove } from "../core/model/job.ts";
 import { redact } from "../core/model/redact.ts";
 import { intentOf } from "../core/retry/intent.ts";
 import { ConflictError } from "../engine/commit.ts";
+import { BudgetExhausted } from "../engine/limits/index.ts";
 import { QuotaExceeded } from "../engine/quotas.ts";
 import type { Busy } from "../ports/evaluator.ts";
 import { INVALID_CURSOR } from "../ports/store.ts";
@@ -87,6 +88,9 @@ export function toProblem(thrown: unknown): Problem {
   if (thrown instanceof QuotaExceeded) {
     const { quota, current, limit } = thrown;
     return new Problem("quota_exceeded", thrown.message, { quota, current, limit }, thrown);
+  }
+  if (thrown instanceof BudgetExhausted) {
+    return new Problem("budget_exhausted", thrown.message, { ...thrown.facts }, thrown);
   }
   const intent = intentOf(thrown);
   if (intent.kind === "retry" && intent.retryClass === "lock_busy") {

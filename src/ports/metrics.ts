@@ -62,6 +62,16 @@ export const METRICS = {
     labels: ["rule", "enforced", "shadow"],
     help: "Decisions on jobs that a shadow rule would have made, with the decision that was enforced.",
   },
+  cordum_budget_exhausted_total: {
+    type: "counter",
+    labels: ["unit"],
+    help: "Jobs and submissions without room in a budget of the policy.",
+  },
+  cordum_budget_used_ratio: {
+    type: "gauge",
+    labels: ["tenant", "rule"],
+    help: "Used share of a rule's budget, with reservations: the highest of its keys.",
+  },
   cordum_outbox_repairs_total: {
     type: "counter",
     labels: [],

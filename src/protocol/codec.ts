@@ -6,6 +6,7 @@ import type { PlainMessage } from "./fields.ts";
 import type { Origin, Packet, PacketBody, ResultStatus } from "./packet.ts";
 import { compile, type Named } from "./protobuf.ts";
 import { CAP, EXTENSIONS_FROM, type Field } from "./schema.ts";
+import { usageIn } from "./usage.ts";
 
 /**
  * Encoding and decoding of packets.
@@ -158,6 +159,7 @@ const NAMED = {
     "retry_class",
     "error",
     "is_waiting",
+    "usage",
   ],
   Heartbeat: [
     "worker_id",
@@ -239,6 +241,8 @@ const CHECKS: Readonly<Record<PacketBody["kind"], (body: PlainMessage) => void>>
     // Drops the unknown class of a later version; the retry still applies.
     if (body.retryClass !== undefined && !isRetryClass(body.retryClass)) delete body.retryClass;
     if (body.error !== undefined) body.error = toWire(body.error);
+    if (body.usage !== undefined) body.usage = usageIn(body.usage);
+    if (body.usage === undefined) delete body.usage;
   },
   job_progress(body) {
     requireText(body, "jobId");

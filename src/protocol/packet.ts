@@ -134,6 +134,14 @@ export type ResultStatus =
 /** A name of `ErrorCode` in lower case, or the number of an application code. */
 export type ErrorCode = (typeof CAP.enums.ErrorCode)[keyof typeof CAP.enums.ErrorCode] | number;
 
+export interface Usage {
+  readonly inputTokens?: number;
+  readonly outputTokens?: number;
+  /** Default: the sum of the others. */
+  readonly totalTokens?: number;
+  readonly costUsd?: number;
+}
+
 export interface JobResult {
   readonly jobId: string;
   readonly status: ResultStatus;
@@ -144,6 +152,8 @@ export interface JobResult {
   readonly errorMessage?: string;
   readonly artifactPtrs?: readonly string[];
   readonly errorCodeEnum?: ErrorCode;
+  /** Extension: what the attempt used, for budgets. */
+  readonly usage?: Usage;
   /** Extension: the attempt; absent from third-party workers. */
   readonly attempt?: number;
   /** Extension: the output, if small enough. Any JSON value. */

@@ -69,6 +69,7 @@ export const SAFETY = {
       bool("time_dependent", EXTENSIONS_FROM + 4),
       repeated(message("shadow", EXTENSIONS_FROM + 5, "PolicyShadowVerdict")),
       json("limits", EXTENSIONS_FROM + 8),
+      json("budgets", EXTENSIONS_FROM + 9),
     ],
     PolicyShadowVerdict: [
       text("rule_id", EXTENSIONS_FROM),

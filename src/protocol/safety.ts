@@ -7,11 +7,12 @@
  * 3. Malformed bytes throw a `MalformedError`.
  * 4. A check without its input, or with an input of an unsupported type, sets `inputOmitted`, which differs from having no
  *    input. Third parties express this by a size without content.
- * 5. Limits of rules are an extension field. A kernel that does not send them has decided without them.
+ * 5. Limits and budgets of rules are extension fields. A kernel that does not send them has decided without them.
  * 6. The caller is an extension field, which only the control plane writes: labels and metadata come from submitters.
  * 7. So is the time of the evaluation: the kernel evaluates at the time of the caller, which records it.
  */
 import type {
+  BudgetTerms,
   Constraints,
   Decision,
   Effect,
@@ -111,6 +112,7 @@ export function encodeDecision(decision: Decision, explanation?: unknown): Uint8
     evaluatedAtMs: decision.atMs,
     timeDependent: decision.isTimed,
     shadow: decision.shadow?.map(({ effect: would, ...verdict }) => ({ ...verdict, decision: WIRE_DECISIONS[would] })),
+    budgets: decision.budgets,
   });
 }
 
@@ -135,6 +137,7 @@ export function decodeDecision(bytes: Uint8Array): Decision {
     ...(message.shadow === undefined ? {} : { shadow: shadowIn(message.shadow as PlainMessage[]) }),
     ...(hasTerms ? { approval: { expiresMs, bySubmitter: bySubmitter ?? false } } : {}),
     ...(message.limits === undefined ? {} : { limits: limitsIn(message.limits) }),
+    ...(message.budgets === undefined ? {} : { budgets: budgetsIn(message.budgets) }),
   };
 }
 
@@ -150,6 +153,17 @@ function isLimit(value: unknown): value is Limit {
   const texts = [limit?.ruleId, limit?.by, limit?.key, limit?.exceeded?.effect, limit?.exceeded?.reason];
   const numbers = [limit?.max, limit?.withinMs, limit?.amount];
   return isKnown && texts.every((text) => typeof text === "string") && numbers.every(isPositive);
+}
+
+function budgetsIn(value: unknown): readonly BudgetTerms[] {
+  if (Array.isArray(value) && value.every(isBudget)) return value;
+  throw new MalformedError("response of the safety kernel with budgets of an unknown form");
+}
+
+function isBudget(value: unknown): value is BudgetTerms {
+  const { per, tokens, usd, reserveTokens, reserveUsd } = (value ?? {}) as Partial<BudgetTerms>;
+  const given = [tokens, usd, reserveTokens, reserveUsd].filter((amount) => amount !== undefined);
+  return typeof per === "string" && (tokens ?? usd) !== undefined && given.every(isPositive);
 }
 
 const isPositive = (value: unknown): boolean => typeof value === "number" && value > 0;

@@ -124,6 +124,7 @@ const JOB_RESULT = [
   text("retry_class", EXTENSIONS_FROM + 3),
   json("error", EXTENSIONS_FROM + 4),
   bool("is_waiting", EXTENSIONS_FROM + 5),
+  json("usage", EXTENSIONS_FROM + 8),
 ];
 
 const HEARTBEAT = [

@@ -1,6 +1,8 @@
 import type { JobDetails } from "../core/model/job-details.ts";
+import type { Writable } from "../core/model/table.ts";
 import { intentOf, toWire } from "../core/retry/intent.ts";
-import type { JobRequest, JobResult } from "../protocol/packet.ts";
+import type { JobRequest, JobResult, Usage } from "../protocol/packet.ts";
+import { usageIn } from "../protocol/usage.ts";
 
 /** A job as a handler receives it, on any transport. */
 export interface WorkItem {
@@ -20,6 +22,27 @@ export interface WorkItem {
   readonly signal: AbortSignal;
   /** Reports progress. Best effort; never throws. */
   progress(percent: number | null, message?: string): void;
+  /** Adds to what the attempt used; sent with its result, also if it fails. Settles the budgets of the policy. */
+  reportUsage(usage: Usage): void;
+}
+
+/** The usage that a handler has reported so far. */
+export class UsageReport {
+  #usage: Usage | undefined;
+
+  get total(): Usage | undefined {
+    return this.#usage;
+  }
+
+  add(reported: Usage): void {
+    const given = usageIn(reported);
+    if (given === undefined) return;
+    const { inputTokens, outputTokens, totalTokens = (inputTokens ?? 0) + (outputTokens ?? 0) } = given;
+    const usage: Usage = totalTokens > 0 ? { ...given, totalTokens } : given;
+    const sum: Writable<Usage> = { ...this.#usage };
+    for (const [key, amount] of Object.entries(usage) as [keyof Usage, number][]) sum[key] = (sum[key] ?? 0) + amount;
+    this.#usage = sum;
+  }
 }
 
 export function detailsOf(request: JobRequest): JobDetails {

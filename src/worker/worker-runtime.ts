@@ -10,7 +10,7 @@ import { CONSTRAINTS_ENV } from "../protocol/constraints.ts";
 import type { JobRequest, JobResult, Packet } from "../protocol/packet.ts";
 import { attemptOutputKey, keyIn, toPointer } from "../protocol/pointer.ts";
 import { RESULT } from "../protocol/subjects.ts";
-import { detailsOf, failureOf, type Outcome } from "./item.ts";
+import { detailsOf, failureOf, type Outcome, UsageReport } from "./item.ts";
 import { type Attempt, RunningAttempts } from "./running-attempts.ts";
 import type { WorkerOptions, WorkerWorld } from "./worker.ts";
 
@@ -130,6 +130,7 @@ export class WorkerRuntime {
       status,
     };
     if (request.attempt !== undefined) body.attempt = request.attempt;
+    if (outcome.usage !== undefined) body.usage = outcome.usage;
     if (output !== undefined) body.output = output;
     else Object.assign(body, outcome);
     const result: Packet = { traceId: packet.traceId, senderId: id, createdAtMs: nowMs, body };
@@ -172,6 +173,9 @@ export class WorkerRuntime {
     const attempt = this.#running.begin(packet, request);
     const { deadline } = attempt;
     const { input, contextPtr } = request;
+    const usage = new UsageReport();
+    const withUsage = (outcome: Outcome): Outcome =>
+      usage.total === undefined ? outcome : { ...outcome, usage: usage.total };
     try {
       const output = await this.#options.handle({
         jobId: request.jobId,
@@ -192,14 +196,15 @@ export class WorkerRuntime {
           return deadline.signal;
         },
         progress: (percent, message) => this.#reportProgress(attempt, percent, message),
+        reportUsage: (used) => usage.add(used),
       });
       if (deadline.isCancelled) return null;
       // A copy: the handler may modify its object later.
-      if (fitsWithin(output, INLINE_BYTES_MAX)) return { status: "succeeded", output: jsonCopy(output) };
-      return await this.#storeOutput(request, JSON.stringify(output ?? null));
+      if (fitsWithin(output, INLINE_BYTES_MAX)) return withUsage({ status: "succeeded", output: jsonCopy(output) });
+      return withUsage(await this.#storeOutput(request, JSON.stringify(output ?? null)));
     } catch (error) {
       if (deadline.isCancelled) return null;
-      return this.#waits.has(error as Error) ? { ...failureOf(error), isWaiting: true } : failureOf(error);
+      return withUsage(this.#waits.has(error as Error) ? { ...failureOf(error), isWaiting: true } : failureOf(error));
     } finally {
       this.#running.end(attempt);
     }

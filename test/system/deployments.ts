@@ -27,6 +27,8 @@ export interface Deployment {
   isolateKernel(): Promise<KernelOutage>;
   /** Restarts the processes one after another with SIGTERM, and returns the exit codes. */
   restartAll(): Promise<readonly number[]>;
+  /** Kills the process, in a cluster each control process, with SIGKILL, and starts it again. */
+  killControl(): Promise<void>;
   /** Changes an audit entry of the tenant `default` directly in the store. */
   tamper(): Promise<void>;
   stop(): Promise<void>;
@@ -99,6 +101,12 @@ class Service {
     this.#running?.child.kill(signal);
   }
 
+  async crash(): Promise<void> {
+    this.kill("SIGKILL");
+    await this.#running?.ended;
+    await this.start();
+  }
+
   /** Returns the exit code. */
   async stop(): Promise<number> {
     this.kill("SIGTERM");
@@ -128,6 +136,7 @@ export async function startEmbedded(): Promise<Deployment> {
     transports,
     isolateKernel: () => separateKernelOutage(program, dir, policy, workers),
     restartAll: async () => [await restart(service)],
+    killControl: () => service.crash(),
     async tamper() {
       await service.stop();
       const { world, close } = await openEmbedded({ ...worldOptions(), dir: data });
@@ -203,6 +212,9 @@ export async function startCluster(): Promise<Deployment> {
       const codes: number[] = [];
       for (const each of [kernel, ...gateways, ...controls]) codes.push(await restart(each));
       return codes;
+    },
+    killControl: async () => {
+      await Promise.all(controls.map((each) => each.crash()));
     },
     async tamper() {
       const { world, close } = await openCluster({ ...worldOptions(), nats: nats.url, redis: redis.url });

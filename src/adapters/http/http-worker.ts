@@ -3,9 +3,11 @@ import type { Stop } from "../../ports/bus.ts";
 import type { Clock } from "../../ports/clock.ts";
 import type { Log } from "../../ports/log.ts";
 import type { Random } from "../../ports/random.ts";
+import type { Usage } from "../../protocol/packet.ts";
 import { detailsFromJson } from "../../protocol/request-json.ts";
+import { usageToJson } from "../../protocol/usage.ts";
 import { Deadline } from "../../worker/deadline.ts";
-import { failureOf, runtimeMsMax } from "../../worker/item.ts";
+import { failureOf, runtimeMsMax, UsageReport } from "../../worker/item.ts";
 import type { WorkerOptions } from "../../worker/worker.ts";
 
 /**
@@ -141,9 +143,10 @@ class HttpWorker {
     const untilMs = clock.now() + Math.min(this.#options.extendsForMs ?? EXTENDS_FOR_MS, runtimeMsMax(job.constraints));
     const deadline = new Deadline(clock, this.#toLocalMs(job.deadline));
     const stopExtending = this.#extendPeriodically(job, deadline, untilMs);
+    const usage = new UsageReport();
     try {
-      const output = await this.#options.handle(this.#itemOf(job, deadline));
-      await this.#sendResult(job, deadline, "complete", { result: output ?? null });
+      const output = await this.#options.handle(this.#itemOf(job, deadline, usage));
+      await this.#sendResult(job, deadline, "complete", { result: output ?? null, ...usageField(usage) });
     } catch (error) {
       const { errorMessage, status, retryAfterMs } = failureOf(error);
       const retryable = status === "failed_retryable";
@@ -151,6 +154,7 @@ class HttpWorker {
         error: errorMessage || "error",
         retryable,
         retry_after_ms: retryAfterMs,
+        ...usageField(usage),
       });
     } finally {
       stopExtending();
@@ -158,7 +162,7 @@ class HttpWorker {
     }
   }
 
-  #itemOf(job: Leased, deadline: Deadline) {
+  #itemOf(job: Leased, deadline: Deadline, usage: UsageReport) {
     return {
       jobId: job.job_id,
       topic: job.topic,
@@ -178,6 +182,7 @@ class HttpWorker {
         const body = { ...(percent === null ? {} : { percent }), ...(message === undefined ? {} : { message }) };
         this.#send(job, deadline, "progress", body).catch(() => undefined);
       },
+      reportUsage: (used: Usage) => usage.add(used),
     };
   }
 
@@ -268,6 +273,8 @@ class HttpWorker {
     });
   }
 }
+
+const usageField = ({ total }: UsageReport): object => (total === undefined ? {} : { usage: usageToJson(total) });
 
 interface Leased {
   readonly job_id: string;

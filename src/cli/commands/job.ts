@@ -357,13 +357,31 @@ function eventOf({ event, who, why, delay_ms, retry_class, policy }: Json): stri
   return `${event}${by}${why === null ? "" : `: ${why}`}${retry}`;
 }
 
-function describeWait(io: Io, { job_id, state, wait, sentence, unblocks, approval = null }: Json): string {
+/** One line per budget and unit. */
+function budgetLines(budgets: readonly Json[]): readonly string[] {
+  return budgets.flatMap(({ rule_id, per, key, tokens, usd }) =>
+    [
+      ["tokens", tokens],
+      ["USD", usd],
+    ].flatMap(([unit, use]) =>
+      use === undefined
+        ? []
+        : [`rule ${rule_id} per ${per}${key === "" ? "" : ` ${key}`}: ${use.remaining} of ${use.limit} ${unit} left`],
+    ),
+  );
+}
+
+function describeWait(
+  io: Io,
+  { job_id, state, wait, sentence, unblocks, approval = null, budgets = [] }: Json,
+): string {
   const fields: [string, string][] = [["job", `${job_id}, ${state}: ${sentence}`]];
   if (approval?.decided_by) fields.push(["approval", describeApproval(approval)]);
   if (wait) {
     fields.push(["waiting for", wait.reason], ["since", wait.since], ["until", wait.until]);
     if (wait.policy !== null) fields.push(["policy", wait.policy]);
   }
+  for (const line of budgetLines(budgets)) fields.push(["budget", line]);
   for (const { what, command } of unblocks) {
     fields.push(["next", command === null ? what : `${what}: ${command.replace(/^cordum\b/, io.command)}`]);
   }

@@ -6,6 +6,7 @@ import type { Writable } from "../model/table.ts";
 import { type Budget, isBudgetExhausted } from "../retry/budget.ts";
 import type { WireError } from "../retry/intent.ts";
 import type { RetryClass } from "../retry/retry-classes.ts";
+import { reserveBudgets, settleBudgets } from "./budget.ts";
 import { chooseDelay, type DecisionContext, endJob, historyLine, waitFor } from "./transitions.ts";
 
 /**
@@ -19,6 +20,8 @@ export function dispatchJob(job: Job, context: DecisionContext, sentTo?: string)
   const { nowMs, settings } = context;
   const sent = moveJob(withoutHolder(job), "DISPATCHED", nowMs);
   if (sentTo !== undefined) sent.sentTo = sentTo;
+  const budgets = reserveBudgets(job, nowMs);
+  if (budgets !== undefined) sent.budgets = budgets;
   sent.attempt = job.attempt + 1;
   sent.dispatchedMs = nowMs;
   sent.dueMs = attemptDueMs(job, nowMs, settings.dispatch.deadlineMs, nowMs);
@@ -102,11 +105,13 @@ export function applyResult(job: Job, result: JobResult, output: Payload | null,
     done.workerId = result.workerId;
     done.history = appendHistory(job, historyLine(job, "succeeded", undefined, context.nowMs, result.workerId));
     setResultDetails(done, result);
+    if (job.budgets !== undefined) done.budgets = settleBudgets(job, result) ?? [];
     return done;
   }
   if (!isWithWorker(job.state) || (result.attempt !== undefined && result.attempt !== job.attempt)) return null;
   const error = result.error ?? { name: "WorkerError", message: result.errorMessage ?? result.status };
-  const reported = { ...job, workerId: result.workerId };
+  const reported: Writable<Job> = { ...job, workerId: result.workerId };
+  if (job.budgets !== undefined) reported.budgets = settleBudgets(job, result) ?? [];
   setResultDetails(reported, result);
   if (FATAL.has(result.status)) {
     const history = appendHistory(job, historyLine(job, "failed", error.message, context.nowMs, result.workerId));

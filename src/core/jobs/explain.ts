@@ -278,7 +278,12 @@ function explainEnd(job: Job): Explanation {
 }
 
 const NEXT_STEPS: Readonly<Partial<Record<JobState, (job: Job) => readonly Unblock[]>>> = {
-  FAILED: (job) => [{ what: "redrive the job", command: `cordum dlq retry ${clientJobId(job.org, job.id)}` }],
+  FAILED: (job) => [
+    ...(job.error?.code === "budget_exhausted"
+      ? [{ what: "raise the budget of the rule", command: "cordum policy publish FILE" }]
+      : []),
+    { what: "redrive the job", command: `cordum dlq retry ${clientJobId(job.org, job.id)}` },
+  ],
   TIMEOUT: (job) => [{ what: "redrive the job", command: `cordum dlq retry ${clientJobId(job.org, job.id)}` }],
   DENIED: (job) =>
     (job.safety?.remediations ?? []).map(({ id, title }) => ({ what: `${title} (\`${id}\`)`, command: null })),

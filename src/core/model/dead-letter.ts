@@ -70,7 +70,13 @@ export const DEAD_LETTERS: Table<DeadLetter> = {
   },
 };
 
-export const DEAD_LETTER_REASONS: readonly DeadLetterReason[] = ["permanent", "undecodable", "budget", "timeout"];
+export const DEAD_LETTER_REASONS: readonly DeadLetterReason[] = [
+  "permanent",
+  "undecodable",
+  "budget",
+  "timeout",
+  "budget_exhausted",
+];
 
 /** Each combination has an index of its own, so that pages are full and counts exact. */
 export type DeadLetterFilter =
@@ -137,12 +143,18 @@ export function deadLetterOf(job: Job): DeadLetter | null {
     org: job.org,
     createdMs: job.updatedMs,
     dueMs: job.dueMs,
-    reason: job.state === "TIMEOUT" ? "timeout" : error.retryNever ? "permanent" : "budget",
+    reason: reasonOf(job, error),
     error,
     source: { kind: "job", jobId: job.id, topic: job.topic, attempt: job.attempt, input: job.input },
     history: job.history,
     ...armsOf(job),
   });
+}
+
+function reasonOf({ state }: Job, { code, retryNever }: WireError): DeadLetterReason {
+  if (state === "TIMEOUT") return "timeout";
+  if (code === "budget_exhausted") return "budget_exhausted";
+  return retryNever ? "permanent" : "budget";
 }
 
 /** The fields of a dead letter that name the unit of the job: its run, or the job itself. */

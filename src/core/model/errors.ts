@@ -22,6 +22,7 @@ export const ERRORS = {
   key_expired: { status: 401, retryable: false, title: "API key expired" },
   key_revoked: { status: 401, retryable: false, title: "API key revoked" },
   session_ended: { status: 401, retryable: false, title: "session ended" },
+  budget_exhausted: { status: 402, retryable: false, title: "budget of the policy exhausted" },
   forbidden: { status: 403, retryable: false, title: "insufficient permissions" },
   tenant_forbidden: { status: 403, retryable: false, title: "API key belongs to another tenant" },
   actor_forbidden: { status: 403, retryable: false, title: "API key is bound to another actor" },

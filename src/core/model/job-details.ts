@@ -21,7 +21,7 @@ export type JobDetails = Pick<
 >;
 
 /** Optional fields of the last result. */
-export type ResultDetails = Pick<JobResult, "executionMs" | "errorCode" | "errorCodeEnum" | "artifactPtrs">;
+export type ResultDetails = Pick<JobResult, "executionMs" | "errorCode" | "errorCodeEnum" | "artifactPtrs" | "usage">;
 
 /** Optional fields of the last progress report. The pointers are shown, not read. */
 export type ProgressDetails = Pick<JobProgress, "stepId" | "resultPtr" | "artifactPtrs" | "status">;
@@ -58,12 +58,14 @@ export function budgetMsOf(details: JobDetails | undefined): number {
 
 /** Excess is cut off: a result is never refused because of its details. */
 export function resultDetailsOf(result: JobResult): ResultDetails | undefined {
-  const { executionMs, errorCode, errorCodeEnum, artifactPtrs } = result;
-  if (executionMs === undefined && !errorCode && errorCodeEnum === undefined && !artifactPtrs) return undefined;
+  const { executionMs, errorCode, errorCodeEnum, artifactPtrs, usage } = result;
+  const isEmpty = executionMs === undefined && !errorCode && errorCodeEnum === undefined && !artifactPtrs;
+  if (isEmpty && usage === undefined) return undefined;
   const details: { -readonly [K in keyof ResultDetails]: ResultDetails[K] } = {};
   if (executionMs !== undefined) details.executionMs = Math.max(0, executionMs);
   if (errorCode) details.errorCode = errorCode.slice(0, CODE_LENGTH_MAX);
   if (errorCodeEnum !== undefined) details.errorCodeEnum = errorCodeEnum;
+  if (usage !== undefined) details.usage = usage;
   if (artifactPtrs && artifactPtrs.length > 0) {
     details.artifactPtrs = shortened(artifactPtrs);
   }

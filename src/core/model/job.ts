@@ -5,6 +5,7 @@ import type { RetryState } from "../retry/budget.ts";
 import type { WireError } from "../retry/intent.ts";
 import type { RetryClass } from "../retry/retry-classes.ts";
 import { type Arms, type Measures, unitLists } from "./arms.ts";
+import { type BudgetHold, withBudgets } from "./budgets/hold.ts";
 import type { Caller } from "./caller.ts";
 import type { JobDetails, ProgressDetails, ResultDetails, StepRef } from "./job-details.ts";
 import { clientJobId } from "./job-id.ts";
@@ -22,7 +23,7 @@ import type { CounterName, Placement, Table, Writable } from "./table.ts";
 export const JOB_MOVES = {
   PENDING: ["APPROVAL_REQUIRED", "SCHEDULED", "RUNNING", "SUCCEEDED", "FAILED", "DENIED", "CANCELLED", "TIMEOUT"],
   APPROVAL_REQUIRED: ["PENDING", "SCHEDULED", "SUCCEEDED", "DENIED", "CANCELLED", "TIMEOUT"],
-  SCHEDULED: ["PENDING", "DISPATCHED", "RETRYING", "SUCCEEDED", "CANCELLED", "TIMEOUT"],
+  SCHEDULED: ["PENDING", "DISPATCHED", "RETRYING", "SUCCEEDED", "FAILED", "CANCELLED", "TIMEOUT"],
   DISPATCHED: ["RUNNING", "SCHEDULED", "RETRYING", "SUCCEEDED", "FAILED", "CANCELLED", "TIMEOUT"],
   RUNNING: ["SCHEDULED", "RETRYING", "SUCCEEDED", "FAILED", "CANCELLED", "TIMEOUT"],
   RETRYING: ["SCHEDULED", "RUNNING", "SUCCEEDED", "FAILED", "CANCELLED", "TIMEOUT"],
@@ -103,6 +104,8 @@ export interface Job {
   readonly measures?: Measures;
   /** Counted payload bytes (`quota.ts`); absent if there are none. */
   readonly bytes?: number;
+  /** What the job reserves and has spent of the budgets of its rule. */
+  readonly budgets?: readonly BudgetHold[];
   /** The limits of the policy that this job counts for. */
   readonly counted?: readonly Counted[];
   /** The job has the lists of filters. Absent in jobs of earlier versions until their next change. */
@@ -238,7 +241,12 @@ export const JOBS: Table<Job> = {
         : isForSlot
           ? { name: slotWaitsIn(job.org), score }
           : null,
-      counters: withQuotas(countersOf(job), job.org, !isFinal(job.state), job.bytes),
+      counters: withBudgets(
+        withQuotas(countersOf(job), job.org, !isFinal(job.state), job.bytes),
+        job.org,
+        job.budgets,
+        job.state === "DISPATCHED" || job.state === "RUNNING",
+      ),
       dueMs: job.dueMs,
     };
   },
@@ -382,5 +390,6 @@ function copyOf(job: Job): Writable<Job> {
   if (job.measures !== undefined) copy.measures = job.measures;
   if (job.bytes !== undefined) copy.bytes = job.bytes;
   if (job.counted !== undefined) copy.counted = job.counted;
+  if (job.budgets !== undefined) copy.budgets = job.budgets;
   return copy;
 }

@@ -131,7 +131,7 @@ function compileLimit({ id, throttle, velocity }: Rule, conditions: Conditions):
 const MCP_PARTS = ["servers", "tools", "resources", "actions"] as const;
 
 function decisionOf(rule: Rule, snapshot: string): Decision {
-  const { id, decision, reason, constraints, remediations, approval } = rule;
+  const { id, decision, reason, constraints, remediations, approval, budget } = rule;
   return Object.freeze({
     effect: decision,
     ruleId: id,
@@ -140,6 +140,7 @@ function decisionOf(rule: Rule, snapshot: string): Decision {
     ...(constraints === undefined ? {} : { constraints }),
     ...(remediations === undefined ? {} : { remediations }),
     ...(decision === "require_approval" ? { approval: approval ?? APPROVAL } : {}),
+    ...(budget === undefined ? {} : { budgets: budget }),
   });
 }
 

@@ -1,3 +1,4 @@
+import type { BudgetPer } from "../model/budgets/hold.ts";
 import type { Caller } from "../model/caller.ts";
 import type { Limit } from "./limits/limit.ts";
 
@@ -53,6 +54,8 @@ export interface Decision {
   readonly approval?: ApprovalTerms;
   /** With `throttle`: when the job is checked again. */
   readonly untilMs?: number;
+  /** With decisions that let the job run: what it may spend. */
+  readonly budgets?: readonly BudgetTerms[];
   /** Limits of earlier rules, in their order. Applied by the engine, and not stored. */
   readonly limits?: readonly Limit[];
 }
@@ -66,6 +69,16 @@ export interface ShadowVerdict {
 }
 
 export const SHADOW_MAX = 8;
+
+/** At least one of `tokens` and `usd`. */
+export interface BudgetTerms {
+  readonly tokens?: number;
+  readonly usd?: number;
+  readonly per: BudgetPer;
+  /** What a job reserves that does not state its own limit. */
+  readonly reserveTokens?: number;
+  readonly reserveUsd?: number;
+}
 
 export interface ApprovalTerms {
   /** null: the setting `approval.expires_ms`. */

@@ -11,12 +11,14 @@ import { Conditions } from "./condition.ts";
 import {
   type ActorType,
   type ApprovalTerms,
+  type BudgetTerms,
   type Constraints,
   EFFECTS,
   type Effect,
   type Remediation,
 } from "./decision.ts";
 import type { ThrottleTerms, VelocityTerms } from "./limits/limit.ts";
+import { readBudgets } from "./limits/read-budget.ts";
 import { readThrottle, readVelocity } from "./limits/read-limits.ts";
 import { readMatch } from "./read-match.ts";
 import { readApproval, readConstraints, readRemediations } from "./read-terms.ts";
@@ -49,6 +51,8 @@ export interface Rule {
   readonly velocity?: VelocityTerms;
   /** Evaluated and recorded, not enforced. */
   readonly shadow?: true;
+  /** With decisions that let the job run. */
+  readonly budget?: readonly BudgetTerms[];
 }
 
 /** All given parts must match; within a part, one name suffices. */
@@ -104,6 +108,7 @@ const RULE_KEYS = [
   "throttle",
   "velocity",
   "shadow",
+  "budget",
 ] as const;
 const RULE_SHAPE = "a rule is a map with `id`, `match`, `decision` and `reason` (optional with `allow`)";
 const DEFAULT_EFFECTS: readonly DefaultEffect[] = ["allow", "deny", "require_approval"];
@@ -164,6 +169,7 @@ function readRule(yaml: YamlFields, node: Node, conditions: Conditions): Rule {
     throttle: optionalField(fields, "throttle", (value) => readThrottle(yaml, value)),
     velocity: optionalField(fields, "velocity", (value) => readVelocity(yaml, value, conditions)),
     shadow: optionalField(fields, "shadow", (value) => yaml.flag(value, "shadow")) || undefined,
+    budget: optionalField(fields, "budget", (value) => readBudgets(yaml, value)),
   };
   return { ...rule, ...present(terms) };
 }
@@ -180,8 +186,11 @@ function checkTerms(yaml: YamlFields, rule: Node, fields: RuleFields, decision: 
   only("approval", "require_approval");
   only("throttle", "throttle");
   const shadow = fields.get("shadow");
-  if (shadow !== undefined && (fields.has("velocity") || fields.has("throttle")))
-    yaml.problem(shadow, "a shadow rule counts nothing: remove `shadow`, or `velocity` and `throttle`");
+  if (shadow !== undefined && (fields.has("velocity") || fields.has("throttle") || fields.has("budget")))
+    yaml.problem(shadow, "a shadow rule counts nothing: remove `shadow`, or `velocity`, `throttle` and `budget`");
+  const budget = fields.get("budget");
+  if (budget !== undefined && (decision === "deny" || decision === "throttle"))
+    yaml.problem(budget, `\`budget\` has no effect with \`decision: ${decision}\`; remove it`);
   const velocity = fields.get("velocity");
   if (velocity !== undefined && fields.has("throttle"))
     yaml.problem(velocity, "a rule has `throttle` or `velocity`, not both; write two rules");

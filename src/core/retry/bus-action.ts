@@ -34,8 +34,8 @@ export type BusAction =
 /** The actions that a broker executes. */
 export type Settlement = Exclude<BusAction, { readonly kind: "park" | "deadLetter" }>;
 
-/** `timeout` occurs on jobs only. */
-export type DeadLetterReason = "permanent" | "undecodable" | "budget" | "timeout";
+/** `timeout` and `budget_exhausted` (of the policy) occur on jobs only; `budget` is that of a retry class. */
+export type DeadLetterReason = "permanent" | "undecodable" | "budget" | "timeout" | "budget_exhausted";
 
 export interface BusLimits {
   /** Longer delays are parked, because a delayed message occupies the broker's ack window. Null: nothing is parked. */

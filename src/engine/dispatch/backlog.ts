@@ -1,4 +1,5 @@
 import { applyResult, requeueJob, waitForRule } from "../../core/jobs/attempt.ts";
+import { exhaustBudget } from "../../core/jobs/budget.ts";
 import type { DispatchTarget } from "../../core/jobs/select-target.ts";
 import {
   BACKLOG_GROUP,
@@ -11,11 +12,12 @@ import {
 } from "../../core/model/job.ts";
 import { nextDelay } from "../../core/retry/policies.ts";
 import type { Dispatched } from "../../ports/bus.ts";
-import { type Guard, put, type Versioned } from "../../ports/store.ts";
+import { type Committed, put, type Versioned } from "../../ports/store.ts";
 import type { Packet } from "../../protocol/packet.ts";
 import { directSubject, workSubject } from "../../protocol/subjects.ts";
 import { decisionContext } from "../context.ts";
 import type { DispatchContext, Needs } from "../engine.ts";
+import { budgetRefusal, countExhausted, isBudgetGuard } from "../limits/index.ts";
 import { openWorkPacket, workPacket } from "../packets.ts";
 import { ownedByJob, readInput, storeBytes, tooLargeText } from "../payloads.ts";
 import { allowedPerOrg, capacityGuards, limitOfGuard } from "./capacity-guards.ts";
@@ -96,24 +98,30 @@ async function sendOne(engine: DispatchContext, taken: Versioned<Job>): Promise<
     sendJob(engine, { id: taken.id, version: taken.version + 1, value: job });
     return true;
   }
-  if (committed.kind === "refused") await putBack(engine, taken, committed.guard);
-  return false;
+  return committed.kind === "refused" && (await putBack(engine, taken, committed));
 }
 
-/** Returns a claimed job that a capacity guard refused. */
+/** Returns a claimed job that a capacity guard refused. True if the job has ended: there may be more behind it. */
 export async function putBack(
-  engine: Needs<"world" | "settings" | "commit" | "safety">,
+  engine: DispatchContext,
   taken: Versioned<Job>,
-  guard: Guard,
-): Promise<void> {
+  { guard, value }: Extract<Committed, { kind: "refused" }>,
+): Promise<boolean> {
   const job = taken.value;
+  const context = decisionContext(engine, job);
+  const refusal = isBudgetGuard(guard) ? budgetRefusal(job, guard, value, context.nowMs) : null;
+  if (refusal !== null) {
+    countExhausted(engine, refusal);
+    return settleJob(engine, taken, exhaustBudget(job, refusal.text, context));
+  }
   if (limitOfGuard(guard, job) === "rule") {
-    const waiting = waitForRule(job, limitOfRule(job) ?? 0, decisionContext(engine, job));
+    const waiting = waitForRule(job, limitOfRule(job) ?? 0, context);
     await engine.commit({ org: job.org, puts: [put(JOBS, taken.id, taken, waiting)] });
-    return;
+    return false;
   }
   if (limitOfGuard(guard, job) === "lease") engine.safety.grants.recordEnded(job);
   await engine.world.store.untake(JOBS, queueOf(job.topic, job.org), [taken.id]);
+  return false;
 }
 
 export async function drainAllBacklogs(engine: DispatchContext): Promise<void> {

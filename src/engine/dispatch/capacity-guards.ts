@@ -3,9 +3,10 @@ import { inFlightOf, type Job, limitOfRule, RUNNING_GROUP, runningOf, underRule 
 import type { Settings } from "../../core/settings.ts";
 import type { Guard } from "../../ports/store.ts";
 import type { Needs } from "../engine.ts";
+import { budgetGuards, isBudgetGuard } from "../limits/index.ts";
 
 /**
- * Limits of jobs in flight: the topic's window, the tenant's limit, the limit of the rule that allowed the job, and the
+ * Limits of jobs in flight, for the job as dispatched: its budgets, the topic's window, the tenant's limit, the limit of the rule that allowed the job, and the
  * fail-open grant of a job without a decision. Each is a guard of the commit that dispatches the job, so no race
  * exceeds it (L25).
  */
@@ -15,6 +16,7 @@ export function capacityGuards(job: Job, settings: Settings, window: number): re
   if (ofOrg !== null) guards.push({ kind: "counter", counter: runningOf(job.org), max: ofOrg });
   const ofRule = limitOfRule(job);
   if (ofRule !== null) guards.push({ kind: "counter", counter: underRule(job), max: ofRule });
+  if (job.budgets !== undefined) guards.push(...budgetGuards(job));
   if (isFailOpenOnly(job)) guards.push(failOpenGuard(job.bypass?.leaseId ?? ""));
   return guards;
 }
@@ -29,8 +31,9 @@ export function failOpenGuard(leaseId: string): Guard {
 }
 
 /** The limit behind a refused guard. */
-export function limitOfGuard(guard: Guard, job: Job): "window" | "org" | "rule" | "lease" {
+export function limitOfGuard(guard: Guard, job: Job): "window" | "org" | "rule" | "lease" | "budget" {
   if (guard.kind !== "counter") return "window";
+  if (isBudgetGuard(guard)) return "budget";
   if (guard.counter.group === endedOf("").group) return "lease";
   if (guard.counter.group === RUNNING_GROUP) return "org";
   return limitOfRule(job) !== null && guard.counter.group === underRule(job).group ? "rule" : "window";

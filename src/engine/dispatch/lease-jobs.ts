@@ -87,10 +87,7 @@ function announce(
   });
 }
 
-async function claimJobs(
-  engine: Needs<"world" | "settings" | "commit" | "jobCache" | "registry" | "pools" | "safety">,
-  request: LeaseRequest,
-): Promise<readonly Versioned<Job>[]> {
+async function claimJobs(engine: DispatchContext, request: LeaseRequest): Promise<readonly Versioned<Job>[]> {
   if (request.pool !== undefined && engine.pools.draining.has(request.pool)) return [];
   const waiting = await waitingFor(engine, request);
   if (waiting.length === 0) return [];
@@ -136,7 +133,7 @@ function namesOf(topic: string): readonly string[] {
 }
 
 async function claimTopic(
-  engine: Needs<"world" | "settings" | "commit" | "jobCache" | "registry" | "pools" | "safety">,
+  engine: DispatchContext,
   request: LeaseRequest,
   topic: string,
   waiting: ReadonlyMap<string, number>,
@@ -172,7 +169,7 @@ function blockFor(
 }
 
 async function leaseOne(
-  engine: Needs<"world" | "settings" | "commit" | "safety">,
+  engine: DispatchContext,
   request: LeaseRequest,
   taken: Versioned<Job>,
 ): Promise<Versioned<Job> | null> {
@@ -187,7 +184,7 @@ async function leaseOne(
     case "stale":
       return null;
     case "refused":
-      await putBack(engine, taken, committed.guard);
+      await putBack(engine, taken, committed);
       return null;
     default:
       return committed satisfies never;

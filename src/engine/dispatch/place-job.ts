@@ -1,8 +1,10 @@
 import { waitForRule } from "../../core/jobs/attempt.ts";
+import { exhaustBudget } from "../../core/jobs/budget.ts";
 import { backlogOfOrg, inFlightOf, isFinal, JOBS, type Job, type JobState, limitOfRule } from "../../core/model/job.ts";
-import { type Guard, type Put, put, type Total, type Versioned } from "../../ports/store.ts";
+import { type Committed, type Guard, type Put, put, type Total, type Versioned } from "../../ports/store.ts";
 import { decisionContext } from "../context.ts";
 import type { DispatchContext, Needs } from "../engine.ts";
+import { BudgetExhausted, budgetRefusal, countExhausted, roomGuards } from "../limits/index.ts";
 import { failureMessage } from "../packets.ts";
 import { admissionGuards, throwIfExceeded } from "../quotas.ts";
 import { drainBacklog, sendJob } from "./backlog.ts";
@@ -18,7 +20,8 @@ import { settleJob } from "./settle-job.ts";
  *    backlog. Both are one commit, together with the caller's puts.
  * 2. Capacity is a guard of the commit (`capacity-guards.ts`), so no race exceeds it.
  * 3. A new job (`before` is null) also needs room in the quotas of its tenant; without it the call throws `QuotaExceeded`.
- * 4. A job without an eligible worker waits on its own record (`select-target.ts`) and does not block the backlog.
+ * 4. A job without room in a budget of its rule ends with `budget_exhausted`; a new one is refused (`BudgetExhausted`).
+ * 5. A job without an eligible worker waits on its own record (`select-target.ts`) and does not block the backlog.
  */
 export async function placeJob(
   engine: DispatchContext,
@@ -41,7 +44,7 @@ export async function placeJob(
         ...guards,
         ...quotas,
         first,
-        ...capacityGuards(job, engine.settings.current, windowOf(engine, job.topic)),
+        ...capacityGuards(sent, engine.settings.current, windowOf(engine, job.topic)),
       ],
       totals,
     });
@@ -64,6 +67,8 @@ export async function placeJob(
               guards,
               totals,
             );
+          case "budget":
+            return endExhausted(engine, before, job, committed, puts, guards);
           case "window":
             engine.jobCache.markFull(job.topic);
             break;
@@ -76,6 +81,24 @@ export async function placeJob(
     }
   }
   return commitUndispatched(engine, before, job, puts, guards, totals);
+}
+
+/** A new job is refused, an admitted one ends. */
+async function endExhausted(
+  engine: DispatchContext,
+  before: Versioned<Job> | null,
+  job: Job,
+  { guard, value }: Extract<Committed, { kind: "refused" }>,
+  puts: readonly Put[],
+  guards: readonly Guard[],
+): Promise<JobState | "stale"> {
+  const context = decisionContext(engine, job);
+  const refusal = budgetRefusal(job, guard, value, context.nowMs);
+  if (refusal === null) return "stale";
+  countExhausted(engine, refusal);
+  if (before === null) throw new BudgetExhausted(refusal);
+  const ended = exhaustBudget(job, refusal.text, context);
+  return (await settleJob(engine, before, ended, puts, { guards })) ? ended.state : "stale";
 }
 
 /** Commits a job that is not dispatched: into the backlog, or to its end. */
@@ -92,15 +115,18 @@ async function commitUndispatched(
   }
   const message = failureMessage(engine.world.name, job);
   const quotas = before === null ? admissionGuards(engine.settings.current, job) : NONE;
+  const room = before === null ? roomGuards(job, engine.world.clock.now()) : NONE;
   const committed = await engine.commit({
     org: job.org,
     puts: [...puts, put(JOBS, job.id, before, job)],
-    guards: quotas.length === 0 ? guards : [...guards, ...quotas],
+    guards: quotas.length === 0 ? guards : [...guards, ...quotas, ...room],
     totals,
     ...(message ? { sends: [message] } : {}),
     watch: [inFlightOf(job.topic)],
   });
   throwIfExceeded(engine, job.org, quotas, committed);
+  if (committed.kind === "refused" && room.includes(committed.guard))
+    return endExhausted(engine, before, job, committed, puts, guards);
   if (committed.kind !== "committed") return "stale";
   if (isFinal(job.state)) engine.world.metrics.add("cordum_jobs_total", { state: job.state });
   // All jobs in flight may have ended since the refusal; then no other commit drains this backlog.

@@ -12,7 +12,7 @@ import { recordAudit, recordDecision, repeatedLine } from "../audit/index.ts";
 import { decisionContext } from "../context.ts";
 import { placeJob } from "../dispatch/index.ts";
 import type { DispatchContext, Needs } from "../engine.ts";
-import { decideLimited } from "../limits/index.ts";
+import { BudgetExhausted, decideLimited } from "../limits/index.ts";
 import { refused, submitMessage } from "../packets.ts";
 import { ownedByJob, type Place, readSent, storeBytes, storeSent, tooLargeText } from "../payloads.ts";
 import { admissionGuards, QuotaExceeded, requireRoom, throwIfExceeded } from "../quotas.ts";
@@ -54,7 +54,8 @@ export async function admitJob(
     return admitted;
   } catch (error) {
     const isPermanent = intentOf(error).kind === "permanent";
-    rejected(error instanceof QuotaExceeded ? "quota" : isPermanent ? "invalid" : "unavailable");
+    if (error instanceof BudgetExhausted) rejected("budget");
+    else rejected(error instanceof QuotaExceeded ? "quota" : isPermanent ? "invalid" : "unavailable");
     throw error;
   } finally {
     const seconds = Math.max(0, clock.now() - startMs) / 1_000;

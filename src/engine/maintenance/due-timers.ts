@@ -4,6 +4,7 @@ import { expireJob, resumeJob } from "../../core/jobs/attempt.ts";
 import { RESERVATIONS } from "../../core/jobs/idempotency.ts";
 import { NOTIFICATIONS } from "../../core/jobs/notification.ts";
 import { SESSIONS } from "../../core/model/api-key.ts";
+import { SPENT } from "../../core/model/budgets/hold.ts";
 import { DEAD_LETTERS } from "../../core/model/dead-letter.ts";
 import { FAIL_OPENS } from "../../core/model/fail-open.ts";
 import { isFinal, JOBS, type Job } from "../../core/model/job.ts";
@@ -11,7 +12,7 @@ import { PARKED, RETRY_STATES } from "../../core/model/parked-message.ts";
 import { RUN_RESERVATIONS, RUNS } from "../../core/model/run.ts";
 import type { Table } from "../../core/model/table.ts";
 import { WORKFLOW_HEADS } from "../../core/model/workflow.ts";
-import { type StoredWindow, WINDOWS } from "../../core/policy/limits/window.ts";
+import { WINDOWS } from "../../core/policy/limits/window.ts";
 import { retryDelay } from "../../core/retry/intent.ts";
 import { SCHEDULES } from "../../core/schedule/schedule.ts";
 import type { Labels } from "../../ports/metrics.ts";
@@ -21,6 +22,7 @@ import { decisionContext } from "../context.ts";
 import { unparkMessage } from "../delivery/index.ts";
 import { notifyWorkers, placeJob, recordLoss, settleJob } from "../dispatch/index.ts";
 import type { Needs, RunContext } from "../engine.ts";
+import { carrySpent } from "../limits/index.ts";
 import { onNotificationDue } from "../notifications.ts";
 import { onRunDue, onStepJobDue, onWorkflowDue } from "../runs/index.ts";
 import { checkSafety, onFailOpenDue } from "../safety/index.ts";
@@ -83,7 +85,9 @@ function handler<T>(
 const expiring = <T>(table: Table<T>) => handler(table, (engine, found) => forget(engine, table, found));
 
 const EXPIRING: ReadonlySet<string> = new Set(
-  [RETRY_STATES, RESERVATIONS, RUN_RESERVATIONS, DEAD_LETTERS, CONTENTION, SESSIONS, WINDOWS].map(({ name }) => name),
+  [RETRY_STATES, RESERVATIONS, RUN_RESERVATIONS, DEAD_LETTERS, CONTENTION, SESSIONS, WINDOWS, SPENT].map(
+    ({ name }) => name,
+  ),
 );
 
 const TIMER_HANDLERS: ReadonlyMap<string, TimerHandler> = new Map([
@@ -96,7 +100,8 @@ const TIMER_HANDLERS: ReadonlyMap<string, TimerHandler> = new Map([
   expiring(DEAD_LETTERS),
   expiring(CONTENTION),
   expiring(SESSIONS),
-  handler(WINDOWS, forgetWindow),
+  handler(WINDOWS, forgetOf(WINDOWS)),
+  handler(SPENT, forgetOf(SPENT)),
   handler(FAIL_OPENS, onFailOpenDue),
   handler(WORKFLOW_HEADS, onWorkflowDue),
   handler(NOTIFICATIONS, onNotificationDue),
@@ -140,20 +145,23 @@ async function onJobDue(engine: RunContext & Needs<"arrivals">, found: Versioned
  * Removes a job after its retention, with its payloads: input, output, and those that clients and workers wrote for it.
  * The record goes first: a job that was redriven meanwhile keeps its payloads, and payloads left by a crash expire.
  */
-export async function removeJob(engine: Needs<"world" | "commit">, found: Versioned<Job>): Promise<void> {
+export async function removeJob(engine: Needs<"world" | "commit" | "settings">, found: Versioned<Job>): Promise<void> {
   const { id, input, output, attempt, org } = found.value;
   const keys = new Set<string>();
   if (input.kind === "pointer") keys.add(input.ptr).add(inputKey(id));
   if (output?.kind === "pointer") keys.add(output.ptr);
   // Written by clients and workers of the wire protocol.
   if (attempt > 0) keys.add(inputKey(id)).add(outputKey(id));
-  const committed = await engine.commit({ org, puts: [put(JOBS, found.id, found, null)] });
+  const carried = found.value.budgets === undefined ? [] : await carrySpent(engine, found.value);
+  const committed = await engine.commit({ org, puts: [put(JOBS, found.id, found, null), ...carried] });
   if (committed.kind === "committed") await Promise.all([...keys].map((key) => engine.world.blobs.delete(key)));
 }
 
-/** Nothing in it counts any more. */
-async function forgetWindow(engine: Needs<"commit">, found: Versioned<StoredWindow>): Promise<void> {
-  await engine.commit({ org: found.value.org, puts: [put(WINDOWS, found.id, found, null)] });
+/** Records that belong to a tenant and count nothing any more. */
+function forgetOf<T extends { readonly org: string }>(table: Table<T>) {
+  return async (engine: Needs<"commit">, found: Versioned<T>): Promise<void> => {
+    await engine.commit({ org: found.value.org, puts: [put(table, found.id, found, null)] });
+  };
 }
 
 async function forget<T>(engine: Needs<"commit">, table: Table<T>, found: Versioned<T>): Promise<void> {

@@ -12,6 +12,7 @@ import {
 import { RUNS } from "../../core/model/run.ts";
 import { jobLimitOf, loadTenantJob, targetOf, windowOf } from "../dispatch/index.ts";
 import type { Needs } from "../engine.ts";
+import { type BudgetUse, budgetsOfJob } from "../limits/index.ts";
 import { runCountsOf, runLimitOf } from "../runs/index.ts";
 import { breakerRefusal } from "../safety/index.ts";
 
@@ -25,6 +26,8 @@ export type Explained =
       readonly job: Job;
       readonly around: ExplainContext;
       readonly explanation: Explanation;
+      /** What is left of the budgets that the job counts towards. */
+      readonly budgets: readonly BudgetUse[];
     }
   | { readonly kind: "not_found" };
 
@@ -40,8 +43,12 @@ export async function explain(
 ): Promise<Explained> {
   const found = await loadTenantJob(engine, request);
   if (!found) return { kind: "not_found" };
-  const around = await surroundingsOf(engine, found.value, request.isForAll);
-  return { kind: "explained", job: found.value, around, explanation: explainJob(found.value, around) };
+  const job = found.value;
+  const [around, budgets] = await Promise.all([
+    surroundingsOf(engine, job, request.isForAll),
+    job.safety?.budgets === undefined ? [] : budgetsOfJob(engine, job),
+  ]);
+  return { kind: "explained", job, around, explanation: explainJob(job, around), budgets };
 }
 
 async function surroundingsOf(

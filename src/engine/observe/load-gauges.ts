@@ -1,12 +1,27 @@
+import type { Labels } from "../../ports/metrics.ts";
 import type { Needs } from "../engine.ts";
+import { readAllBudgets, shareOf } from "../limits/index.ts";
 import { readLoad } from "./load.ts";
 
 /** Gauges of the load, set when the metrics are read: every process has them, also one without background loops. */
 export class LoadGauges {
   #tenants: readonly string[] = [];
+  #budgets: readonly Labels[] = [];
+
+  /** The most used first: of several keys of a rule, the highest share stays. */
+  async #showBudgets(engine: Needs<"world" | "kernel">): Promise<void> {
+    const { metrics } = engine.world;
+    const uses = await readAllBudgets(engine).catch(() => []);
+    for (const labels of this.#budgets) metrics.set("cordum_budget_used_ratio", 0, labels);
+    this.#budgets = uses.toReversed().map((use) => {
+      const labels = { tenant: use.org, rule: use.ruleId };
+      metrics.set("cordum_budget_used_ratio", shareOf(use), labels);
+      return labels;
+    });
+  }
 
   /** A store that fails or does not answer in time leaves the gauges of the records as they were. */
-  async show(engine: Needs<"world">): Promise<void> {
+  async show(engine: Needs<"world" | "kernel">): Promise<void> {
     const { metrics } = engine.world;
     const { records, storeDown, disk, kernelDown } = await readLoad(engine);
     metrics.set("cordum_store_up", storeDown === null ? 1 : 0);
@@ -24,5 +39,6 @@ export class LoadGauges {
       metrics.set("cordum_tenant_open_jobs", count, { tenant });
     }
     this.#tenants = records.openJobs.map(([tenant]) => tenant);
+    await this.#showBudgets(engine);
   }
 }

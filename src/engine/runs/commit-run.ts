@@ -80,7 +80,7 @@ export async function commitRun(
     const committed = await engine.commit({
       org: run.org,
       puts: [...fixed, ...decided.created.map((job) => put(JOBS, job.id, null, sent.get(job.id) ?? job))],
-      guards: [...guards, ...roomFor(engine, going)],
+      guards: [...guards, ...roomFor(engine, [...sent.values()])],
       sends,
       watch: [...freed.map(backlogOf), ...(isRunFinal(run.state) ? [slotWaitsOf(run.org)] : [])],
     });

@@ -162,7 +162,7 @@ async function explainJob({ engine }: Gateway, { org, params, principal }: Gatew
   const jobId = params.id ?? "";
   const explained = await explain(engine, { org, jobId, isForAll: principal.org === EVERY_ORG });
   if (explained.kind === "not_found") throw jobNotFound(jobId, org);
-  return ok(explanationView(explained.job, explained.explanation, explained.around));
+  return ok(explanationView(explained.job, explained.explanation, explained.around, explained.budgets));
 }
 
 async function cancelJob(

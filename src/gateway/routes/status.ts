@@ -20,11 +20,13 @@ import { EVERY_SCOPE } from "../../core/model/kill-switch.ts";
 import { PARKED_GROUP } from "../../core/model/parked-message.ts";
 import { RUNS_GROUP, runsOpenOf } from "../../core/model/run.ts";
 import type { Engine } from "../../engine/engine.ts";
+import { readAllBudgets, readBudgets } from "../../engine/limits/index.ts";
 import { readLoad } from "../../engine/observe/index.ts";
 import { runLimitOf } from "../../engine/runs/index.ts";
 import { FAIL_OPEN_TOTAL } from "../../engine/safety/index.ts";
 import { visibleTenant } from "../auth/access.ts";
 import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route, type ServerInfo } from "../route.ts";
+import { budgetUseView } from "../views/budget-views.ts";
 import { inForceView } from "../views/policy-views.ts";
 import { statusSchema } from "../views/status-schema.ts";
 import { DUTIES, dutiesView, readinessOf } from "./health.ts";
@@ -52,13 +54,14 @@ export async function statusOf(gateway: Gateway, request: GatewayRequest): Promi
   // Operators see the backing servers even when they select one tenant.
   const isOperator = request.principal.org === EVERY_ORG;
   const figures = metrics.figures();
-  const [readiness, queues, safety, load, bypasses, needsKey] = await Promise.all([
+  const [readiness, queues, safety, load, bypasses, needsKey, budgets] = await Promise.all([
     readinessOf(gateway),
     tenant === EVERY_ORG ? queuesOfAll(engine) : queuesOf(engine, tenant),
     safetyOf(engine, tenant, isOperator),
     isOperator ? loadOf(engine) : null,
     isOperator ? engine.world.store.total(FAIL_OPEN_TOTAL) : null,
     gateway.auth.anyKeyExists(),
+    tenant === EVERY_ORG ? readAllBudgets(engine) : readBudgets(engine, tenant),
   ]);
   return {
     name,
@@ -72,6 +75,7 @@ export async function statusOf(gateway: Gateway, request: GatewayRequest): Promi
     needs_key: needsKey,
     ...queues,
     workers: workersOf(engine, tenant),
+    budgets: budgets.map(budgetUseView),
     kill: killsOf(engine, tenant),
     safety: load?.unreachable == null ? safety : { ...safety, unreachable: load.unreachable },
     ...load?.fields,

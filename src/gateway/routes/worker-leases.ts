@@ -21,9 +21,11 @@ import { constraintsOnWire } from "../../protocol/constraints.ts";
 import type { ErrorCode } from "../../protocol/packet.ts";
 import { detailsToJson } from "../../protocol/request-json.ts";
 import { errorCodeNamed, errorCodeOf } from "../../protocol/schema.ts";
+import { usageIn } from "../../protocol/usage.ts";
 import { visibleTenant } from "../auth/access.ts";
 import { Problem } from "../problem.ts";
 import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route } from "../route.ts";
+import { USAGE } from "../views/budget-views.ts";
 import { IDEMPOTENCY_KEY, REQUEST_DETAILS } from "../views/job-schemas.ts";
 import { CONSTRAINTS, json, orNull } from "../views/schemas.ts";
 
@@ -93,6 +95,7 @@ const PROGRESS_BODY = Type.Object({
 const RESULT_FIELDS = {
   execution_ms: Type.Optional(Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })),
   artifact_ptrs: Type.Optional(Type.Array(Type.String({ maxLength: POINTER_LENGTH_MAX }), { maxItems: 64 })),
+  usage: Type.Optional(USAGE),
 };
 const COMPLETE_BODY = Type.Object({
   ...RESULT_FIELDS,
@@ -278,7 +281,9 @@ function leasedView(job: Job, id: string, input: unknown): object {
 
 function detailsIn(body: Partial<Static<typeof FAIL_BODY>>): ResultDetails {
   const { execution_ms, artifact_ptrs, error_code, error_code_enum } = body;
+  const usage = usageIn(body.usage);
   return {
+    ...(usage === undefined ? {} : { usage }),
     ...(execution_ms === undefined ? {} : { executionMs: execution_ms }),
     ...(artifact_ptrs === undefined ? {} : { artifactPtrs: artifact_ptrs }),
     ...(error_code === undefined ? {} : { errorCode: error_code }),

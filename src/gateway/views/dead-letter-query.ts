@@ -126,6 +126,7 @@ export function groupView({ fingerprint, count, newest, firstMs }: DeadLetterGro
 const FIXES = {
   permanent: "the worker rejected the input: correct the worker, then retry; or drop",
   budget: "every retry failed: remove the cause of the error, then retry",
+  budget_exhausted: "a budget of the policy has no room: raise it, or wait for the next day, then retry",
   timeout: "the deadline passed: check the workers of the topic (`cordum worker list`), then retry",
   undecodable: "the bytes are no packet: correct the sender, then drop; they cannot be retried",
 } as const;

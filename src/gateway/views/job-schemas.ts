@@ -2,6 +2,7 @@
 import { Type } from "typebox";
 import { JOB_STATES } from "../../core/model/job.ts";
 import { NO_APPROVER } from "../auth/approvers.ts";
+import { BUDGET_HOLD, BUDGET_USE, USAGE as REPORTED_USAGE } from "./budget-views.ts";
 import { EVALUATION_FIELDS } from "./policy-schemas.ts";
 import { ERROR_INFO, instant, JOB_CONSTRAINTS, json, orNull, RECORD_VERSION } from "./schemas.ts";
 import { BUDGET, COMPENSATION, CONTEXT_HINTS, ENV, LABELS, text } from "./submission-schemas.ts";
@@ -149,6 +150,10 @@ const RESULT_DETAILS = {
   error_code: Type.Optional(Type.String()),
   error_code_enum: Type.Optional(Type.String({ description: "CAP error code, such as `TIMEOUT`, or its number." })),
   artifact_ptrs: Type.Optional(Type.Array(Type.String())),
+  usage: Type.Optional(REPORTED_USAGE),
+  budgets: Type.Optional(
+    Type.Array(BUDGET_HOLD, { description: "What the job reserves and has spent of the budgets of its rule." }),
+  ),
 };
 
 const JOB_FIELDS = {
@@ -246,6 +251,9 @@ export const EXPLANATION = Type.Object(
     sentence: Type.String(),
     unblocks: Type.Array(Type.Object({ what: Type.String(), command: orNull(Type.String()) })),
     approval: orNull(APPROVAL),
+    budgets: Type.Optional(
+      Type.Array(BUDGET_USE, { description: "What is left of the budgets that the job counts towards." }),
+    ),
     facts: EXPLAIN_FACTS,
   },
   { title: "JobExplanation" },

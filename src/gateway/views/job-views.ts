@@ -6,10 +6,13 @@ import type { DeadLetter } from "../../core/model/dead-letter.ts";
 import type { Bypass, HistoryLine, Job, JobEvent, Progress, Wait } from "../../core/model/job.ts";
 import { clientJobId } from "../../core/model/job-id.ts";
 import { redact, redactText } from "../../core/model/redact.ts";
+import type { BudgetUse } from "../../engine/limits/index.ts";
 import type { Versioned } from "../../ports/store.ts";
 import { fromBase64 } from "../../protocol/base64.ts";
 import { decodePacket } from "../../protocol/codec.ts";
 import { detailsToJson } from "../../protocol/request-json.ts";
+import { usageToJson } from "../../protocol/usage.ts";
+import { budgetUseView, holdView } from "./budget-views.ts";
 import { type Problematic, problemsView } from "./payloads.ts";
 import { evaluationView } from "./policy-views.ts";
 
@@ -74,7 +77,8 @@ export function jobDetail(
 ): View {
   const job = found.value;
   const history = job.history.map(historyView);
-  const details = { ...requestDetailsView(job), ...resultDetailsView(job) };
+  const budgets = job.budgets === undefined ? {} : { budgets: job.budgets.map((hold) => holdView(job, hold)) };
+  const details = { ...requestDetailsView(job), ...resultDetailsView(job), ...budgets };
   return { ...jobView(found), ...keyView(job), input, result, ...problemsView(problems), history, ...details };
 }
 
@@ -88,12 +92,13 @@ function requestDetailsView({ details }: Job): View {
 
 function resultDetailsView({ resultDetails }: Job): View {
   if (resultDetails === undefined) return {};
-  const { executionMs, errorCode, errorCodeEnum, artifactPtrs } = resultDetails;
+  const { executionMs, errorCode, errorCodeEnum, artifactPtrs, usage } = resultDetails;
   return {
     ...(executionMs === undefined ? {} : { execution_ms: executionMs }),
     ...(errorCode === undefined ? {} : { error_code: redactText(errorCode) }),
     ...(errorCodeEnum === undefined ? {} : { error_code_enum: String(errorCodeEnum).toUpperCase() }),
     ...(artifactPtrs === undefined ? {} : { artifact_ptrs: artifactPtrs }),
+    ...(usage === undefined ? {} : { usage: usageToJson(usage) }),
   };
 }
 
@@ -137,7 +142,12 @@ export function decisionsView(job: Job): View {
   };
 }
 
-export function explanationView(job: Job, { wait, sentence, unblocks }: Explanation, around: ExplainContext): View {
+export function explanationView(
+  job: Job,
+  { wait, sentence, unblocks }: Explanation,
+  around: ExplainContext,
+  budgets: readonly BudgetUse[] = [],
+): View {
   return {
     job_id: clientJobId(job.org, job.id),
     state: job.state,
@@ -154,6 +164,7 @@ export function explanationView(job: Job, { wait, sentence, unblocks }: Explanat
     sentence: redactText(sentence),
     unblocks,
     approval: approvalView(job),
+    ...(budgets.length === 0 ? {} : { budgets: budgets.map(budgetUseView) }),
     facts: {
       window: { full: around.window.isFull, ...around.window.use },
       tenant: around.tenant,

@@ -51,6 +51,21 @@ const VELOCITY = Type.Object(
   { max: Type.Number(), within: Type.String(), by: BY, sum: optionalText },
   { title: "VelocityTerms" },
 );
+const BUDGETS = Type.Optional(
+  Type.Array(
+    Type.Object(
+      {
+        tokens: Type.Optional(Type.Integer()),
+        usd: Type.Optional(Type.Number()),
+        per: Type.String({ description: "`job`, `run`, `tenant`, `day` or `label:NAME`." }),
+        reserve_tokens: Type.Optional(Type.Integer()),
+        reserve_usd: Type.Optional(Type.Number()),
+      },
+      { title: "BudgetTerms" },
+    ),
+    { description: "What the jobs of the rule may spend; each must have room." },
+  ),
+);
 const TERMS = {
   constraints: Type.Optional(CONSTRAINTS),
   remediations: Type.Optional(Type.Array(REMEDIATION)),
@@ -79,6 +94,7 @@ const DECISION_FIELDS = {
   snapshot: Type.String({ description: "Hash of the policy." }),
   ...EVALUATION_FIELDS,
   ...TERMS,
+  budgets: BUDGETS,
   until: Type.Optional(instant("With `THROTTLE`: the next slot of the rate.")),
   limits: Type.Optional(
     Type.Array(LIMIT, { description: "Limits of earlier rules, in their order: the request counts for each of them." }),
@@ -183,6 +199,7 @@ const RULE = Type.Object(
     ...TERMS,
     throttle: Type.Optional(THROTTLE),
     velocity: Type.Optional(VELOCITY),
+    budget: BUDGETS,
   },
   { title: "PolicyRule" },
 );

@@ -1,4 +1,5 @@
 import { Type } from "typebox";
+import { BUDGET_USE } from "./budget-views.ts";
 import { instant, orNull, TEXT_OR_NULL } from "./schemas.ts";
 
 const count = Type.Integer();
@@ -140,6 +141,9 @@ export const statusSchema = (duties: ReturnType<typeof Type.Record>, kill: Retur
       duties,
       ...QUEUES,
       workers: WORKERS,
+      budgets: Type.Array(BUDGET_USE, {
+        description: "Use of the policy's budgets by tenant, day and label, the most used first, at most 100.",
+      }),
       kill: Type.Array(kill, { description: "Engaged kill switches: jobs of their scope are not dispatched." }),
       safety: SAFETY,
       ...LOAD,

@@ -5,6 +5,7 @@ import { ERRORS } from "../../../src/core/model/errors.ts";
 const CODES: Readonly<Record<number, string>> = {
   400: "invalid_request invalid_submission invalid_cursor invalid_workflow invalid_run invalid_schedule invalid_policy invalid_policy_tests",
   401: "key_missing key_invalid key_expired key_revoked session_ended",
+  402: "budget_exhausted",
   403: "forbidden tenant_forbidden actor_forbidden own_job person_required cross_origin denied",
   404: "route_not_found job_not_found workflow_not_found run_not_found step_not_found dead_letter_not_found lease_not_found key_not_found memory_not_found snapshot_not_found trace_not_found remediation_not_found worker_not_found pool_not_found rollout_not_found experiment_not_found schedule_not_found",
   408: "request_timeout",

@@ -48,6 +48,9 @@ const WHOLE: Required<Job> = {
   measures: { R1: NO_MEASURE },
   bytes: 5_000,
   counted: [{ id: "w", atMs: 7 }],
+  budgets: [
+    { ruleId: "r", per: "tenant", key: "", limit: { tokens: 9 }, reserved: { tokens: 1 }, spent: { tokens: 2 } },
+  ],
   indexed: 1,
 };
 
@@ -67,7 +70,7 @@ describe("a transition", () => {
 });
 
 describe("a stored job", () => {
-  const { wait: _, step: __, bypass: ___, arms: ____, labels: _____, ...plain } = WHOLE;
+  const { wait: _, step: __, bypass: ___, arms: ____, labels: _____, budgets: ______, ...plain } = WHOLE;
   const job = (change: Partial<Job>): Job => ({ ...plain, labels: {}, wait: null, traceId: "j", ...change });
   const listsOf = (change: Partial<Job>) => JOBS.placement(job(change)).lists.map(({ name }) => name);
   const countersOf = (change: Partial<Job>) =>

@@ -16,7 +16,7 @@ import threading
 import time
 import uuid
 from datetime import datetime
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set, TypeVar
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set, TypeVar, Union
 from urllib.parse import quote
 
 from .client import Client, encode
@@ -72,6 +72,7 @@ class LeasedJob:
         self._runs_until = 0.0
         self._is_lost = False
         self._is_done = False
+        self._usage: Dict[str, Union[int, float]] = {}
 
     def progress(self, percent: Optional[float] = None, message: Optional[str] = None) -> None:
         """Reports progress and extends the lease. Best effort: it never raises."""
@@ -81,6 +82,25 @@ class LeasedJob:
         if message is not None:
             body["message"] = message[:MESSAGE_LENGTH_MAX]
         self._worker._extend(self, "progress", body)
+
+    def report_usage(
+        self,
+        *,
+        input_tokens: int = 0,
+        output_tokens: int = 0,
+        total_tokens: int = 0,
+        cost_usd: float = 0.0,
+    ) -> None:
+        """Adds to what the attempt used; sent with its end, also if it fails. Settles the budgets of the policy."""
+        reported: Dict[str, Union[int, float]] = {
+            "input_tokens": input_tokens,
+            "output_tokens": output_tokens,
+            "total_tokens": total_tokens or input_tokens + output_tokens,
+            "cost_usd": cost_usd,
+        }
+        for name, amount in reported.items():
+            if amount > 0:
+                self._usage[name] = self._usage.get(name, 0) + amount
 
     def raise_if_cancelled(self) -> None:
         if self.cancelled.is_set():
@@ -320,6 +340,8 @@ class Worker:
             if action is None:
                 return
             body["execution_ms"] = int((time.monotonic() - started) * 1_000)
+            if job._usage:
+                body["usage"] = dict(job._usage)
             self._report(job, action, body)
         except Exception:
             LOG.exception("job %s: the result could not be sent", job.job_id)

@@ -8,7 +8,7 @@ import { Show } from "../../kit/state.tsx";
 import { Attention } from "./attention.tsx";
 import { Figures } from "./figures.tsx";
 import { Overrides } from "./overrides.tsx";
-import { Queues } from "./queues.tsx";
+import { Budgets, Queues } from "./queues.tsx";
 import { Rates } from "./rates.tsx";
 import "./now.css";
 
@@ -40,6 +40,7 @@ function NowView({ overview, of }: { readonly overview: Overview; readonly of: R
       <Attention items={overview.attention.filter(({ kind }) => !SHOWN_ABOVE.includes(kind))} reload={reload} />
       <Figures of={overview} />
       <Rates of={overview} />
+      <Budgets of={overview} />
       <Queues of={overview} />
     </>
   );

@@ -35,6 +35,45 @@ const DUTIES: readonly Column<readonly [string, number]>[] = [
   },
 ];
 
+type Budget = Overview["budgets"][number];
+
+const BUDGETS: readonly Column<Budget>[] = [
+  { name: "Rule", width: "minmax(8rem, 2fr)", cell: ({ rule_id }) => rule_id },
+  { name: "Per", width: "minmax(6rem, 1fr)", cell: ({ per, key }) => (key === "" ? per : `${per} ${key}`) },
+  { name: "Tenant", width: "minmax(6rem, 1fr)", cell: ({ tenant }) => tenant },
+  { name: "Left", width: "minmax(10rem, 1fr)", align: "end", cell: (budget) => leftOf(budget) },
+  {
+    name: "Used",
+    width: "5rem",
+    align: "end",
+    cell: ({ share }) => (
+      <span class={share >= 1 ? "tone-bad" : share >= NEARLY_USED ? "tone-warn" : ""}>{Math.round(share * 100)} %</span>
+    ),
+  },
+];
+
+/** Budgets of the policy; none are shown without rules that have one. */
+export function Budgets({ of }: { readonly of: Overview }) {
+  if (of.budgets.length === 0) return null;
+  return (
+    <Section title="Budgets" about="with reservations of running jobs">
+      <Table
+        label="budgets"
+        columns={BUDGETS}
+        rows={of.budgets}
+        keyOf={({ tenant, rule_id, per, key }) => JSON.stringify([tenant, rule_id, per, key])}
+      />
+    </Section>
+  );
+}
+
+function leftOf({ tokens, usd }: Budget): string {
+  return [
+    ...(tokens === undefined ? [] : [`${count(tokens.remaining)} of ${count(tokens.limit)} tokens`]),
+    ...(usd === undefined ? [] : [`$${usd.remaining} of $${usd.limit}`]),
+  ].join(", ");
+}
+
 export function Queues({ of }: { readonly of: Overview }) {
   return (
     <div class="columns three">
@@ -69,5 +108,6 @@ function TenantName({ tenant }: { readonly tenant: string }) {
   );
 }
 
+const NEARLY_USED = 0.8;
 /** The readiness of the process ends later than this. */
 const LATE_MS = 5_000;

@@ -19,6 +19,7 @@ import { ATTENTION, attentionOf } from "../../findings/attention.ts";
 import { caution, danger, type Finding } from "../../findings/finding.ts";
 import { diagnose, type StatusFacts } from "../../findings/findings.ts";
 import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route } from "../../route.ts";
+import { BUDGET_USE } from "../../views/budget-views.ts";
 import { instant, orNull } from "../../views/schemas.ts";
 import { KILL } from "../kill-switch.ts";
 import { locksByContention } from "../locks.ts";
@@ -70,7 +71,13 @@ const OVERVIEW = Type.Object(
       }),
       { description: "By retry class; null for a key of one tenant." },
     ),
-    budgets_exhausted: Type.Object({ last_hour: count, last_day: count }, { description: "Dead letters." }),
+    budgets: Type.Array(BUDGET_USE, {
+      description: "Use of the policy's budgets by tenant, day and label, the most used first, at most 100.",
+    }),
+    budgets_exhausted: Type.Object(
+      { last_hour: count, last_day: count },
+      { description: "Dead letters of retry budgets." },
+    ),
     dead_letters: count,
     approvals: Type.Object({ count, oldest_ms: ms("Age of the oldest; of one tenant.") }),
     runs: Type.Object({ open: count, limit: orNull(count) }),
@@ -108,6 +115,7 @@ interface Status extends StatusFacts {
   readonly approvals: number;
   readonly runs: { readonly open: number; readonly limit?: number };
   readonly duties: Readonly<Record<string, number>>;
+  readonly budgets: readonly object[];
 }
 
 async function getOverview(gateway: Gateway, request: GatewayRequest): Promise<GatewayResponse> {
@@ -158,6 +166,7 @@ async function getOverview(gateway: Gateway, request: GatewayRequest): Promise<G
       retries_per_s: perS(rates.retrying),
     },
     retries: retriesOf(engine, status, nowMs),
+    budgets: status.budgets,
     budgets_exhausted: deaths,
     dead_letters: status.dead_letters,
     approvals: { count: status.approvals, oldest_ms: approvalMs },

@@ -59,6 +59,12 @@ describe("reading limits", () => {
       "decision: throttle, throttle: {rate: 1/1m}, velocity: {max: 1, within: 1m}",
       "a rule has `throttle` or `velocity`, not both; write two rules",
     ],
+    ["decision: deny, budget: {tokens: 1, per: day}", "`budget` has no effect with `decision: deny`; remove it"],
+    ["decision: allow, budget: {per: day}", "`budget` needs `tokens` or `usd`"],
+    ["decision: allow, budget: {tokens: 1}", "`budget` needs `per`: `job`, `run`, `tenant`, `day` or `label:NAME`"],
+    ["decision: allow, budget: {tokens: 1.5, per: day}", "`tokens` must be an integer from 1 to 1000000000000"],
+    ["decision: allow, budget: {usd: 0, per: day}", "`usd` must be a number from 0.000001 to 1000000000"],
+    ["decision: allow, budget: {usd: 1, per: day, reserve_tokens: 5}", "`reserve_tokens` requires `tokens`"],
   ])("reports %s", (rule, problem) => {
     expect(problemsOf(rule)).toEqual([problem]);
   });
@@ -140,10 +146,14 @@ describe("evaluating limits", () => {
   });
 
   test("crosses the wire, and an unknown form is malformed", () => {
-    const given = decide(policy([VELOCITY, THROTTLE, { id: "rest" }]));
+    const budget = [{ tokens: 10, usd: 0.5, per: "label:team", reserveTokens: 2 }] as const;
+    const given = decide(policy([VELOCITY, THROTTLE, { id: "rest", budget }]));
+    expect(given.budgets).toEqual(budget);
     expect(decodeDecision(encodeDecision(given))).toEqual(given);
     const broken = { ...given, limits: [{ kind: "other" }] } as unknown as Decision;
     expect(() => decodeDecision(encodeDecision(broken))).toThrow("limits of an unknown form");
+    const other = { ...given, budgets: [{ per: "day" }] } as unknown as Decision;
+    expect(() => decodeDecision(encodeDecision(other))).toThrow("budgets of an unknown form");
   });
 });
 
