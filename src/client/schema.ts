@@ -502,6 +502,21 @@ export interface DeadLetterRetried {
   readonly state: string;
 }
 
+export interface Demo {
+  /** The safety kernel of this process gives no answers. */
+  readonly kernel_stopped: boolean;
+  readonly hot_lock: {
+    readonly lock: string;
+    readonly run_id: string;
+    /** End. */
+    readonly until: string;
+  } | null;
+}
+
+export interface DemoKernelRequest {
+  readonly stopped: boolean;
+}
+
 export interface DryRun {
   readonly workflow_id: string;
   readonly version: number;
@@ -3793,6 +3808,27 @@ export interface Operations {
     readonly query: NoFields;
     readonly body: undefined;
     readonly response: GetSettingsResponse;
+  };
+  /** Get the incidents that the demo causes now; requires `--demo` */
+  readonly "GET /demo": {
+    readonly path: NoFields;
+    readonly query: NoFields;
+    readonly body: undefined;
+    readonly response: Demo;
+  };
+  /** Stop or start the answers of the safety kernel; requires `--demo` */
+  readonly "POST /demo/kernel": {
+    readonly path: NoFields;
+    readonly query: NoFields;
+    readonly body: DemoKernelRequest;
+    readonly response: Demo;
+  };
+  /** Hold a run lock for 20 s while hundreds of results wait for it; requires `--demo` */
+  readonly "POST /demo/lock": {
+    readonly path: NoFields;
+    readonly query: NoFields;
+    readonly body: undefined;
+    readonly response: Demo;
   };
   /** List API keys without their secrets; of all tenants for a key of tenant `*` */
   readonly "GET /keys": {

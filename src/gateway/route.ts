@@ -8,6 +8,7 @@ import type { Role } from "../core/model/api-key.ts";
 import type { Caller } from "../core/model/caller.ts";
 import type { ErrorCode } from "../core/model/errors.ts";
 import type { Engine } from "../engine/engine.ts";
+import type { StartOutcome } from "../engine/intake/index.ts";
 import type { DutyStatus } from "../engine/maintenance/index.ts";
 import type { EventReplay, LoadGauges, Throughput } from "../engine/observe/index.ts";
 import type { KeyAuthenticator } from "./auth/access.ts";
@@ -92,11 +93,23 @@ export interface Gateway {
 }
 
 export interface DemoControls {
-  /** Stops or restarts the answers of the safety kernel. */
-  setKernelStopped(isStopped: boolean): void;
   readonly isKernelStopped: boolean;
-  /** Holds and releases one run lock while many events wait for it. Returns what is contended. */
-  heatLock(): Promise<{ readonly lock: string; readonly runId: string; readonly untilMs: number }>;
+  /** Stops or restarts the answers of the safety kernel. */
+  setKernelStopped(isStopped: boolean, by: string): void;
+  /** Null if none is held now. */
+  readonly hotLock: HotLock | null;
+  /** Holds and releases one run lock while many results wait for it. */
+  heatLock(
+    by: string,
+  ): Promise<
+    { readonly kind: "hot"; readonly lock: HotLock } | { readonly kind: "not_started"; readonly outcome: StartOutcome }
+  >;
+}
+
+export interface HotLock {
+  readonly lock: string;
+  readonly runId: string;
+  readonly untilMs: number;
 }
 
 export interface CheckpointSigner {

@@ -27,6 +27,7 @@ import type { Gateway, Route } from "./route.ts";
 import { APPROVAL_ROUTES } from "./routes/approvals.ts";
 import { AUDIT_ROUTES } from "./routes/audit.ts";
 import { CONTENTION_ROUTES } from "./routes/contention.ts";
+import { DEMO_ROUTES } from "./routes/dashboard/demo.ts";
 import { LAB_ROUTES } from "./routes/dashboard/lab.ts";
 import { OVERVIEW_ROUTES } from "./routes/dashboard/overview.ts";
 import { SESSION_ROUTES } from "./routes/dashboard/session.ts";
@@ -70,6 +71,7 @@ export const ROUTES: readonly Route[] = [
   ...WAVES_ROUTES,
   ...LAB_ROUTES,
   ...SETTINGS_ROUTES,
+  ...DEMO_ROUTES,
   ...KEY_ROUTES,
   ...AUDIT_ROUTES,
   ...MEMORY_ROUTES,

@@ -1,4 +1,4 @@
-// The commands of the README section "A workflow in five minutes" in a shell, against the program that `npm start` runs.
+// The commands of the README sections "A workflow in five minutes" and "The tour in the shell" in a shell, against the program that `npm start` runs.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -38,7 +38,8 @@ afterAll(async () => {
 
 test("the commands start, explain, approve, watch and rerun a run, and curl starts and replays one", async () => {
   const shell = new Shell();
-  const [small, large, explain, get, approve, watch, timeline, rerun, start, show, events, ...rest] = commands();
+  const [small, large, explain, get, approve, watch, timeline, rerun, start, show, events, ...rest] =
+    commands("A workflow in five minutes");
   expect(rest).toEqual([]);
 
   expect(await shell.run(small)).toMatch(/small {2}SUCCEEDED.*greet {2}SUCCEEDED\n.*SUCCEEDED\n$/s);
@@ -65,6 +66,26 @@ test("the commands start, explain, approve, watch and rerun a run, and curl star
   expect(JSON.parse(await shell.run(events)).items.at(-1)).toMatchObject({ event: "run_succeeded" });
 });
 
+test("the tour: a ticket waits for its approval, the kernel stops and starts, a lock becomes hot", async () => {
+  const shell = new Shell();
+  const [start, explain, approve, watch, stop, job, restart, heat, locks, ...rest] = commands("The tour in the shell");
+  expect(rest).toEqual([]);
+
+  await shell.run(start);
+  await api.until(`/workflow-runs/${shell.RUN}`, ({ body }) => body.steps.refund?.state === "RUNNING");
+  expect(await shell.run(explain)).toContain(`approval approve ${shell.RUN}:refund@1`);
+  await shell.run(approve);
+  expect(await shell.run(watch)).toMatch(/tell_customer.*SUCCEEDED\n$/s);
+
+  expect(JSON.parse(await shell.run(stop))).toMatchObject({ kernel_stopped: true });
+  expect(await shell.run(job)).toContain("stopped by the demo");
+  expect(JSON.parse(await shell.run(restart))).toMatchObject({ kernel_stopped: false });
+  await api.until("/status", ({ body }) => body.open_jobs.total === 0 && body.safety.breaker === "closed");
+
+  const { hot_lock } = JSON.parse(await shell.run(heat));
+  expect(await shell.run(locks)).toContain(hot_lock.run_id);
+});
+
 /** Supports the arguments used in the README. */
 const CURL = `
 const [silent, url, ...more] = process.argv.slice(2);
@@ -82,9 +103,9 @@ process.stdout.write(await (await fetch(url, init)).text());
 `;
 
 /** The lines of the section's shell blocks. */
-function commands(): readonly string[] {
+function commands(title: string): readonly string[] {
   const readme = readFileSync(join(root, "README.md"), "utf8");
-  const [, section = ""] = /\n## A workflow in five minutes\n(.*?)\n## /s.exec(readme) ?? [];
+  const [, section = ""] = new RegExp(`\n## ${title}\n(.*?)\n## `, "s").exec(readme) ?? [];
   return [...section.matchAll(/```sh\n(.*?)```/gs)].flatMap(([, block = ""]) => block.trim().split("\n"));
 }
 

@@ -18,6 +18,10 @@ const RUNS: Readonly<Record<string, { readonly input: unknown; readonly output: 
   },
   "fan-out.yaml": { input: { items: [1, 2, 3] }, output: { count: 3 } },
   "greet.yaml": { input: { name: "Ann" }, output: "hello Ann" },
+  "ticket-triage.yaml": {
+    input: { ticket: "T-1", text: "please refund order A-17", amount: 120 },
+    output: { category: "refund" },
+  },
   "three-steps.yaml": { input: { order: 7 }, output: { from_second: { from_first: { order: 7 } } } },
 };
 
@@ -28,6 +32,7 @@ describe("example workflows", () => {
       workflows: files.map((name) => ({ file: `${dir}${name}` })),
       workers: {
         "demo.echo": (job) => job.input,
+        "demo.approve": (job) => job.input,
         "demo.slow": async (job) => {
           await job.sleep("10s");
           return job.input;

@@ -7,6 +7,7 @@ import { openAuditSigner } from "../../adapters/node/audit-signer.ts";
 import { localSafety } from "../../adapters/node/local-safety.ts";
 import { promMetrics } from "../../adapters/node/prom-metrics.ts";
 import { ensureToken } from "../../adapters/node/startup-token.ts";
+import { stoppableSafety } from "../../adapters/node/stoppable-safety.ts";
 import { webhookNotifier } from "../../adapters/node/webhook-notifier.ts";
 import { type Config, LiveConfig } from "../../config/config.ts";
 import { KEYS_GROUP } from "../../core/model/api-key.ts";
@@ -16,13 +17,14 @@ import { type Engine, openEngine } from "../../engine/engine.ts";
 import { openAtStart, publishFile, releases, watchPolicy, watchSafety } from "../../engine/safety/index.ts";
 import { startControl } from "../../engine/start-control.ts";
 import { refreshPools, watchWorkers } from "../../engine/workers/index.ts";
-import type { Route, ServerInfo, SweeperStatus } from "../../gateway/route.ts";
+import type { DemoControls, Route, ServerInfo, SweeperStatus } from "../../gateway/route.ts";
 import { HEALTH_ROUTES } from "../../gateway/routes/health.ts";
 import { openGateway, ROUTES } from "../../gateway/server.ts";
 import type { Stop } from "../../ports/bus.ts";
 import type { Log } from "../../ports/log.ts";
 import type { Safety } from "../../ports/safety.ts";
 import { startDemoWorker } from "./demo.ts";
+import { demoControls } from "./demo-controls.ts";
 import { type LoadedPolicy, publishChanges, putFileInForce } from "./load-policy.ts";
 import { type OpenedWorld, openWorld } from "./open-world.ts";
 import { threadLab } from "./thread-lab.ts";
@@ -150,13 +152,15 @@ interface Base {
   readonly live: LiveConfig;
   readonly metrics: ReturnType<typeof promMetrics>;
   readonly facts: OpenedWorld["facts"];
+  readonly demo: DemoControls | null;
 }
 
 /** Opens world and engine; consumers are not started yet. */
 async function openBase(options: ServeOptions, live: LiveConfig, stops: StopStack): Promise<Base> {
   const { config, policy, log, name, signal } = options;
   const metrics = promMetrics();
-  const safety = await openSafety(options, live, stops);
+  const stoppable = isStoppable(options) ? stoppableSafety(policy.kernel) : null;
+  const safety = stoppable ?? (await openSafety(options, live, stops));
   const opened = await openWorld(config, live, { name, log, metrics, safety, signal });
   stops.add(opened.close);
   const { notifications } = config.process;
@@ -169,13 +173,18 @@ async function openBase(options: ServeOptions, live: LiveConfig, stops: StopStac
     stops.add(async () => stopWatching());
   }
   stops.add(await watchPolicy(engine));
-  if (options.role === "safety") return { engine, live, metrics, facts: opened.facts };
+  if (options.role === "safety") return { engine, live, metrics, facts: opened.facts, demo: null };
   // Promoted values are in force before the first job.
   await refreshPools(engine);
   if (config.process.failMode === "open") await openAtStart(engine);
   await watchWorkflows(engine, config.process.workflowsDir, log, stops);
-  return { engine, live, metrics, facts: opened.facts };
+  const demo = stoppable && demoControls(engine, stoppable);
+  return { engine, live, metrics, facts: opened.facts, demo };
 }
+
+/** A demo with its kernel in this process can stop it. */
+const isStoppable = ({ demo, role, config }: ServeOptions): boolean =>
+  demo && role === "all" && config.process.safetyAddress === null;
 
 /** Applied before the gateway listens, so that the first request can start the workflows. */
 async function watchWorkflows(engine: Engine, name: string | null, log: Log, stops: StopStack): Promise<void> {
@@ -204,7 +213,7 @@ async function openSafety(options: ServeOptions, live: LiveConfig, stops: StopSt
 }
 
 async function listen(
-  { engine, live, metrics, facts }: Base,
+  { engine, live, metrics, facts, demo }: Base,
   { config, version, port, canMovePort, log }: ServeOptions,
   stops: StopStack,
   control: SweeperStatus,
@@ -222,7 +231,7 @@ async function listen(
   const dashboardDir = routes === ROUTES ? builtDashboard() : null;
   const lab = threadLab();
   stops.add(() => lab.close());
-  const shown = { info: about, config: () => live.config, dashboardDir, lab };
+  const shown = { info: about, config: () => live.config, dashboardDir, lab, demo };
   const parts = { engine, sweeper: control, metrics, signer, startupToken, ...shown };
   const gateway = openGateway(parts, config.process, routes);
   stops.add(() => gateway.stop());

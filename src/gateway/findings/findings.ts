@@ -247,6 +247,7 @@ const KERNEL_DOWN = { fix: "start the kernel, or check its address", next: "cord
 
 /** Fixes for a kernel that runs but fails authentication, by setting named in the breaker reason. */
 const KERNEL_FIXES = [
+  { mention: "stopped by the demo", fix: "start it again in the tour on the first page", next: "cordum status" },
   {
     mention: "`safety.token`",
     fix: "set the same `safety.token` at the kernel and the control plane, and restart the process with the wrong one",

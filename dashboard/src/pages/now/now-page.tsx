@@ -11,6 +11,7 @@ import { Overrides } from "./overrides.tsx";
 import { Budgets, Queues } from "./queues.tsx";
 import { Rates } from "./rates.tsx";
 import "./now.css";
+import { mayDemo, Tour } from "./tour.tsx";
 
 export function NowPage() {
   const overview = useResource("overview", (signal) => api.value.request("GET /overview", {}, { signal }), {
@@ -37,6 +38,7 @@ function NowView({ overview, of }: { readonly overview: Overview; readonly of: R
   return (
     <>
       <Overrides failOpen={overview.fail_open} kills={overview.kill} reload={reload} />
+      {overview.demo && mayDemo() && <Tour reload={reload} />}
       <Attention items={overview.attention.filter(({ kind }) => !SHOWN_ABOVE.includes(kind))} reload={reload} />
       <Figures of={overview} />
       <Rates of={overview} />
