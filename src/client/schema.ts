@@ -1123,6 +1123,15 @@ export interface LabCatalogue {
       }>;
     }>;
   }>;
+  readonly simulator: {
+    readonly faults: ReadonlyArray<string>;
+    readonly mutants: ReadonlyArray<{
+      readonly name: string;
+      readonly about: string;
+      /** The checkers that can find it. */
+      readonly caught_by: ReadonlyArray<string>;
+    }>;
+  };
 }
 
 export interface LabChart {
@@ -1787,6 +1796,15 @@ export interface PostRolloutsIdPromoteRequest {
   /** Recorded in the audit log. */
   readonly reason?: string | undefined;
   readonly force?: boolean | undefined;
+}
+
+export interface PostSimulationsRequest {
+  readonly seed: number;
+  /** Jobs and runs; 20 by default. */
+  readonly runs?: number | undefined;
+  /** `swarm` by default. */
+  readonly faults?: string | undefined;
+  readonly mutant?: string | null | undefined;
 }
 
 export interface PostWorkerJobsIdCompleteRequest {
@@ -2812,6 +2830,34 @@ export interface SignInRequest {
   readonly api_key: string;
 }
 
+export interface Simulation {
+  /** As `cordum sim` shows it: the same history has the same hash. */
+  readonly hash: string;
+  readonly command: string;
+  readonly events: number;
+  readonly virtual_ms: number;
+  readonly crashes: number;
+  readonly jobs: Readonly<Record<string, number>>;
+  readonly runs: Readonly<Record<string, number>>;
+  readonly violations: ReadonlyArray<{
+    readonly checker: string;
+    readonly invariant: string;
+    /** The record, message or lock concerned. */
+    readonly id: string;
+    readonly hint: string;
+    readonly at_ms: number;
+  }>;
+  readonly trace_total: number;
+  /** The first 10,000 entries. */
+  readonly trace: ReadonlyArray<{
+    readonly at_ms: number;
+    /** A process, or `job`, `run`, `kernel`, `server`. */
+    readonly source: string;
+    readonly action: string;
+    readonly subject: string;
+  }>;
+}
+
 export interface StartRequest {
   /** Any JSON value. Input of the run. Defaults to `{}`. */
   readonly input?: unknown | undefined;
@@ -3801,6 +3847,13 @@ export interface Operations {
     readonly query: NoFields;
     readonly body: PostLabExperimentRequest | undefined;
     readonly response: LabReport;
+  };
+  /** Run one seed of the simulator and return its history */
+  readonly "POST /simulations": {
+    readonly path: NoFields;
+    readonly query: NoFields;
+    readonly body: PostSimulationsRequest;
+    readonly response: Simulation;
   };
   /** List every setting of the answering process with its value and origin; secrets are hidden */
   readonly "GET /settings": {

@@ -14,14 +14,26 @@ export interface Lab {
   run(org: string, request: LabRequest, signal: AbortSignal): Promise<LabOutcome>;
 }
 
-export type LabRequest = {
+export type LabRequest = ExperimentRequest | SimulationRequest;
+
+interface ExperimentRequest {
   readonly kind: "experiment";
   readonly name: string;
   /** In the syntax of the command line. */
   readonly params: Readonly<Record<string, string | readonly string[]>>;
   /** For a replay. */
   readonly records: readonly StoredContention[];
-};
+}
+
+/** One seed of the simulator. */
+interface SimulationRequest {
+  readonly kind: "simulation";
+  readonly seed: number;
+  /** Jobs and runs of the workload. */
+  readonly runs: number;
+  readonly faults: string;
+  readonly mutant: string | null;
+}
 
 export type LabOutcome =
   | { readonly kind: "answered"; readonly answer: object }

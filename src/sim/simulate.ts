@@ -20,6 +20,7 @@ import { type Violation, Violations } from "./checks/violations.ts";
 import { FaultInjector, type FaultProfile, NO_NET_FAULTS } from "./faults.ts";
 import { SeededRandom } from "./random.ts";
 import { buildSystem } from "./system.ts";
+import type { TraceEntry } from "./trace.ts";
 import { Clients } from "./workload/clients.ts";
 import { KillOperators } from "./workload/kill-operators.ts";
 import { Operators } from "./workload/operators.ts";
@@ -59,7 +60,7 @@ export interface Report {
   readonly jobs: Readonly<Record<string, number>>;
   readonly runs: Readonly<Record<string, number>>;
   readonly violations: readonly Violation[];
-  readonly trace: readonly string[];
+  readonly trace: readonly TraceEntry[];
   /** The number of log events by name. */
   readonly logged: Readonly<Record<string, number>>;
 }
@@ -128,7 +129,7 @@ export async function simulate(options: SimulateOptions): Promise<Report> {
 function historyOf(net: SimNet): Pick<Report, "hash" | "events" | "virtualMs" | "trace" | "logged"> {
   const { trace, timeline, counting } = net;
   const logged = Object.fromEntries(counting.events);
-  return { hash: trace.hash(), events: timeline.events, virtualMs: timeline.nowMs, trace: trace.lines, logged };
+  return { hash: trace.hash(), events: timeline.events, virtualMs: timeline.nowMs, trace: trace.entries, logged };
 }
 
 function openSimNet(options: SimulateOptions, plan: Plan, kernel: Kernel, random: SeededRandom): SimNet {

@@ -1,21 +1,30 @@
 import { textHash } from "./random.ts";
 
+export interface TraceEntry {
+  /** Virtual milliseconds since the start. */
+  readonly atMs: number;
+  /** A process, or `job`, `run`, `kernel`, `server`. */
+  readonly source: string;
+  readonly action: string;
+  readonly subject: string;
+}
+
 /**
  * The trace hash: equal hashes mean equal histories. Each event (time, source, action, subject) is mixed in as it happens.
- * Trace lines are kept only on request, because building millions of strings costs more than the simulation.
+ * Entries are kept only on request, because millions of them cost more than the simulation.
  */
 export class Trace {
   #high = 0x243f6a88;
   #low = 0x85a308d3;
   readonly #hashes = new Map<string, number>();
-  readonly #lines: string[] | null;
+  readonly #entries: TraceEntry[] | null;
 
-  constructor(keepsLines = false) {
-    this.#lines = keepsLines ? [] : null;
+  constructor(keepsEntries = false) {
+    this.#entries = keepsEntries ? [] : null;
   }
 
-  get lines(): readonly string[] {
-    return this.#lines ?? [];
+  get entries(): readonly TraceEntry[] {
+    return this.#entries ?? [];
   }
 
   /** `source` and `action` come from small sets, so their hashes are cached. */
@@ -28,7 +37,7 @@ export class Trace {
     let text = subject.length;
     for (let at = 0; at < subject.length; at += 1) text = Math.imul(text ^ subject.charCodeAt(at), 0x01000193);
     this.#mix(text);
-    this.#lines?.push(`${timeMs.toFixed(3)} ${source} ${action} ${subject}`);
+    this.#entries?.push({ atMs: timeMs, source, action, subject });
   }
 
   hash(): string {

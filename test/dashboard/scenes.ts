@@ -176,4 +176,11 @@ export const SCENES: readonly Scene[] = [
   },
   { name: "settings", path: "/settings" },
   { name: "setting", path: "/settings?q=retry&setting=retry.lock_busy.policy" },
+  {
+    name: "simulator",
+    path: "/simulator?seed=5&runs=20&mutant=release-without-token&at=640",
+    prepare: async (page) => {
+      await page.getByText("What happened before").waitFor();
+    },
+  },
 ];

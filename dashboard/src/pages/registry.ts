@@ -46,7 +46,13 @@ export const NAV: readonly (readonly [string, readonly NavEntry[]])[] = [
       { path: "/settings", text: "Settings", key: "t" },
     ],
   ],
-  ["Experiment", [{ path: "/lab", text: "Lab", key: "b", needs: "operate" }]],
+  [
+    "Experiment",
+    [
+      { path: "/lab", text: "Lab", key: "b", needs: "operate" },
+      { path: "/simulator", text: "Simulator", key: "m", needs: "operate" },
+    ],
+  ],
 ];
 
 export const PAGES: readonly PageEntry[] = [
@@ -57,6 +63,7 @@ export const PAGES: readonly PageEntry[] = [
   { path: "/approvals", load: async () => (await import("./approvals/approvals-page.tsx")).ApprovalsPage },
   { path: "/dead-letters", load: async () => (await import("./dead-letters/dead-letters-page.tsx")).DeadLettersPage },
   { path: "/dead-letters/:id", load: async () => (await import("./dead-letters/dead-letter-page.tsx")).DeadLetterPage },
+  { path: "/simulator", load: async () => (await import("./simulator/simulator-page.tsx")).SimulatorPage },
   { path: "/lab", load: async () => (await import("./lab/lab-page.tsx")).LabPage },
   { path: "/waves", load: async () => (await import("./waves/waves-page.tsx")).WavesPage },
   { path: "/audit", load: async () => (await import("./audit/audit-page.tsx")).AuditPage },

@@ -2,9 +2,10 @@
 import { parentPort } from "node:worker_threads";
 import type { LabOutcome, LabRequest } from "../../gateway/lab.ts";
 import { runRequest } from "../../lab/requests.ts";
+import { play } from "../../lab/simulator.ts";
 
 async function answer(request: LabRequest): Promise<LabOutcome> {
-  const found = await runRequest(request);
+  const found = request.kind === "experiment" ? await runRequest(request) : await play(request);
   return "kind" in found ? found : { kind: "answered", answer: found };
 }
 

@@ -23,7 +23,11 @@ export function threadLab(limits: LabLimits = LAB_LIMITS): ThreadLab {
   }
 
   return {
-    catalogue: async () => ({ experiments: EXPERIMENT_VIEWS }),
+    catalogue: async () => {
+      // Loads the simulator.
+      const { SIMULATOR_VIEW } = await import("../../lab/simulator.ts");
+      return { experiments: EXPERIMENT_VIEWS, simulator: SIMULATOR_VIEW };
+    },
     async run(org, request, signal) {
       const known = answers.find(request);
       if (known !== null) return known;

@@ -27,6 +27,16 @@ const CATALOGUE = Type.Object(
         params: Type.Array(PARAM),
       }),
     ),
+    simulator: Type.Object({
+      faults: Type.Array(Type.String()),
+      mutants: Type.Array(
+        Type.Object({
+          name: Type.String(),
+          about: Type.String(),
+          caught_by: Type.Array(Type.String(), { description: "The checkers that can find it." }),
+        }),
+      ),
+    }),
   },
   { title: "LabCatalogue" },
 );
@@ -82,6 +92,47 @@ const REPORT = Type.Object(
   { title: "LabReport" },
 );
 
+const SIMULATION_BODY = Type.Object({
+  seed: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }),
+  runs: Type.Optional(Type.Integer({ minimum: 1, maximum: 200, description: "Jobs and runs; 20 by default." })),
+  faults: Type.Optional(Type.String({ maxLength: 20, description: "`swarm` by default." })),
+  mutant: Type.Optional(orNull(Type.String({ maxLength: 60, description: "A known bug." }))),
+});
+
+const COUNTS = Type.Record(Type.String(), Type.Integer());
+
+const SIMULATION = Type.Object(
+  {
+    hash: Type.String({ description: "As `cordum sim` shows it: the same history has the same hash." }),
+    command: Type.String(),
+    events: Type.Integer(),
+    virtual_ms: Type.Number(),
+    crashes: Type.Integer(),
+    jobs: COUNTS,
+    runs: COUNTS,
+    violations: Type.Array(
+      Type.Object({
+        checker: Type.String(),
+        invariant: Type.String(),
+        id: Type.String({ description: "The record, message or lock concerned." }),
+        hint: Type.String(),
+        at_ms: Type.Number(),
+      }),
+    ),
+    trace_total: Type.Integer(),
+    trace: Type.Array(
+      Type.Object({
+        at_ms: Type.Number(),
+        source: Type.String({ description: "A process, or `job`, `run`, `kernel`, `server`." }),
+        action: Type.String(),
+        subject: Type.String(),
+      }),
+      { description: "The first 10,000 entries." },
+    ),
+  },
+  { title: "Simulation" },
+);
+
 const TEXT = Type.String({ maxLength: 200 });
 const BODY = Type.Object({
   params: Type.Optional(
@@ -117,6 +168,13 @@ export const LAB_ROUTES: readonly Route[] = [
     summary: "Run an experiment in virtual time, for at most a minute",
     handle: run,
   },
+  {
+    ...{ method: "POST", path: "/api/v1/simulations", access: "operate", longLived: true },
+    summary: "Run one seed of the simulator and return its history",
+    body: SIMULATION_BODY,
+    response: SIMULATION,
+    handle: simulate,
+  },
 ];
 
 function labOf({ lab }: Gateway): Lab {
@@ -139,7 +197,19 @@ async function replay(gateway: Gateway, request: GatewayRequest): Promise<Gatewa
   return answer(gateway, request, { kind: "experiment", name: "replay", params: paramsOf(request), records });
 }
 
-type Params = LabRequest["params"];
+async function simulate(gateway: Gateway, request: GatewayRequest): Promise<GatewayResponse> {
+  const { seed, runs = 20, faults = "swarm", mutant = null } = request.body as SimulationBody;
+  return answer(gateway, request, { kind: "simulation", seed, runs, faults, mutant });
+}
+
+interface SimulationBody {
+  readonly seed: number;
+  readonly runs?: number;
+  readonly faults?: string;
+  readonly mutant?: string | null;
+}
+
+type Params = Extract<LabRequest, { readonly kind: "experiment" }>["params"];
 
 const paramsOf = ({ body }: GatewayRequest): Params => (body as { readonly params?: Params } | undefined)?.params ?? {};
 

@@ -1,0 +1,105 @@
+// Simulator: plays a seed of the shipped engine, and explains a violation.
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { simulate } from "../../src/sim/simulate.ts";
+import { Dashboard, expectAccessible } from "./harness.ts";
+
+/** A known bug that this seed finds. */
+const BROKEN = "seed=5&runs=20&faults=swarm&mutant=release-without-token";
+
+let dashboard: Dashboard;
+
+beforeAll(async () => {
+  dashboard = await Dashboard.start();
+});
+
+afterAll(() => dashboard.close());
+
+test("plays a seed: the history is that of the command line", async () => {
+  const expected = await simulate({ seed: 7, runs: 20, faults: "swarm", keepsTrace: true });
+  const page = await dashboard.open("/simulator");
+  await page.getByLabel("Seed", { exact: true }).fill("7");
+  await page.getByRole("button", { name: "Run the seed" }).click();
+  await page.getByText("Every invariant held").waitFor();
+  await page.getByText(expected.hash).waitFor();
+  await page.getByText("cordum sim --seed 7 --runs 20 --faults swarm").waitFor();
+  const total = expected.trace.length;
+  const shown = (event: number) => page.getByText(`event ${event} of ${total}`).waitFor();
+  await shown(1);
+  await expectAccessible(page);
+
+  // Play and pause.
+  await page.getByLabel("events/s").selectOption("60");
+  await page.keyboard.press("p");
+  await page.getByRole("button", { name: "Pause", exact: true }).waitFor();
+  await expect.poll(async () => Number(await page.getByRole("slider").inputValue())).toBeGreaterThan(10);
+  await page.getByRole("button", { name: "Pause", exact: true }).click();
+  const paused = Number(await page.getByRole("slider").inputValue());
+  expect(new URL(page.url()).searchParams.get("at")).toBe(String(paused));
+
+  // Step and scrub.
+  await page.getByRole("button", { name: "next event" }).click();
+  await shown(paused + 2);
+  await page.getByRole("slider").focus();
+  await page.keyboard.press("End");
+  await shown(total);
+  await page.keyboard.press("Home");
+  await shown(1);
+  // A crash is marked in its lane and in the state of its process.
+  const crash = expected.trace.findIndex(({ action }) => action === "crash");
+  await page.goto(`${page.url().replace(/at=\d+/, `at=${crash}`)}`);
+  await shown(crash + 1);
+  const host = expected.trace[crash]?.source ?? "";
+  await page.locator(".processes div", { hasText: host }).getByText("down").waitFor();
+  await page
+    .getByRole("row", { name: `${host} crashes` })
+    .first()
+    .waitFor();
+  await page.context().close();
+});
+
+test("explains a violation, and shows it on the timeline", async () => {
+  const page = await dashboard.open(`/simulator?${BROKEN}`, { width: 390, scheme: "dark" });
+  const violation = page.getByRole("region", { name: "1 violation" });
+  await violation.getByText("a lock has at most one holder").waitFor();
+  await violation.getByText("held by control-2 and control-3 at the same time").waitFor();
+  const rows = await violation.locator("tbody tr").allTextContents();
+  expect(rows.filter((text) => text.includes("acquires the lock cordum:wf:run:lock:")).length).toBeGreaterThan(2);
+  await expectAccessible(page);
+  await violation.getByRole("button", { name: "Show on the timeline" }).click();
+  await page.locator(".lanes .broken").waitFor({ state: "attached" });
+  // The bug is in the decorated ports: the shipped engine has no violation with this seed.
+  await page.getByLabel("Known bug").selectOption("");
+  await page.getByRole("button", { name: "Run the seed" }).click();
+  await page.getByText("Every invariant held").waitFor();
+  await page.context().close();
+});
+
+test("nothing runs on the page while the history is paused", async () => {
+  const page = await dashboard.open("/simulator?seed=7");
+  await page.getByText("event 1 of").waitFor();
+  const session = await page.context().newCDPSession(page);
+  await session.send("Performance.enable");
+  const scriptS = async () => {
+    const { metrics } = await session.send("Performance.getMetrics");
+    return metrics.find(({ name }) => name === "ScriptDuration")?.value ?? Number.NaN;
+  };
+  const before = await scriptS();
+  await page.waitForTimeout(2_000);
+  expect((await scriptS()) - before).toBeLessThan(0.02);
+  await page.context().close();
+});
+
+test("bad numbers are marked at their field, and a viewer plays nothing", async () => {
+  const page = await dashboard.open("/simulator");
+  await page.getByLabel("Jobs and runs").fill("5000");
+  await page.getByRole("alert").getByText("give a whole number from 1 to 200").waitFor();
+  expect(await page.getByRole("button", { name: "Run the seed" }).isDisabled()).toBe(true);
+  await page.context().close();
+  const key = await dashboard.keyOf("viewer");
+  const viewer = await dashboard.open("/simulator?seed=7", { key });
+  await viewer.getByText("use a key of role operator").waitFor();
+  const url = `${dashboard.url}/api/v1/simulations`;
+  const sent = await viewer.context().request.post(url, { headers: { "x-api-key": key }, data: { seed: 1 } });
+  expect(sent.status()).toBe(403);
+  await viewer.context().close();
+});
