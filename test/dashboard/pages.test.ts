@@ -32,17 +32,23 @@ const SAMPLES: Readonly<Record<string, (api: Client) => Promise<string>>> = {
 
 let dashboard: Dashboard;
 let viewer: string;
-let targets: readonly string[];
+let targets: readonly PromiseSettledResult<string>[];
 
 beforeAll(async () => {
   dashboard = await Dashboard.start({ argv: ["--workflows", "examples/workflows"] });
   const { api } = dashboard;
   for (const topic of ["demo.echo", "demo.flaky", "demo.slow"]) await api.jobs.submit({ topic, input: { topic } });
-  targets = await Promise.all(PATHS.map((path) => targetOf(api, path)));
+  targets = await Promise.allSettled(PATHS.map((path) => targetOf(api, path)));
   viewer = await dashboard.keyOf("viewer", "*");
 });
 
 afterAll(() => dashboard?.close());
+
+function target(at: number): string {
+  const found = targets[at];
+  if (found?.status === "fulfilled") return found.value;
+  throw found?.reason;
+}
 
 async function targetOf(api: Client, path: string): Promise<string> {
   if (!path.includes(":")) return path;
@@ -73,7 +79,7 @@ const overflowPx = (page: Page) =>
 
 describe.each(PATHS.map((path, at) => [path, at] as const))("%s", (_, at) => {
   test("is accessible in both themes, fits every width, lists shortcuts, survives a reload, and is idle", async () => {
-    const page = await dashboard.open(targets[at] ?? "");
+    const page = await dashboard.open(target(at));
     await settled(page);
     expect(await page.locator("main .state.failed").count(), "failed").toBe(0);
     for await (const url of viewsOf(page)) {
@@ -98,7 +104,7 @@ describe.each(PATHS.map((path, at) => [path, at] as const))("%s", (_, at) => {
   });
 
   test("shows no actions to a viewer", async () => {
-    const page = await dashboard.open(targets[at] ?? "", { key: viewer, expected: [/status of 403/] });
+    const page = await dashboard.open(target(at), { key: viewer, expected: [/status of 403/] });
     await settled(page);
     for await (const url of viewsOf(page)) {
       const found = await page.locator("main :is(.action, button.main, button.danger)").allInnerTexts();

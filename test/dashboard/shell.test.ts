@@ -82,8 +82,21 @@ describe("filters", () => {
 });
 
 describe("states of data", () => {
-  test("L52: a failed query is not shown as an empty list", async () => {
+  test("L52: a query that is on its way, or failed, is not shown as an empty list", async () => {
     const page = await dashboard.open("/runs", { expected: [/status of 500/] });
+    await page.getByText("no runs match").waitFor();
+    let answer = () => {};
+    const asked = new Promise<void>((resolve) => {
+      answer = resolve;
+    });
+    await page.route("**/api/v1/workflow-runs?*", async (route) => {
+      await asked;
+      await route.continue();
+    });
+    await page.getByLabel("State").selectOption("FAILED");
+    await page.getByText("loading runs …").waitFor();
+    expect(await page.getByText("no runs match").count()).toBe(0);
+    answer();
     await page.getByText("no runs match").waitFor();
     const problem = { title: "internal error", detail: "see the log", code: "internal", status: 500 };
     await page.route("**/api/v1/jobs?*", (route) => route.fulfill({ status: 500, json: problem }));
@@ -138,5 +151,23 @@ test("`?` lists the keyboard shortcuts, and they work", async () => {
   await page.keyboard.press("e");
   await page.getByRole("dialog", { name: "Why is this job here?" }).waitFor();
   expect(new URL(page.url()).search).toMatch(/^\?explain=job%3A/);
+  await page.context().close();
+});
+
+test("L55: a job shows every attempt, newest first, with its error, its delay and what chose it", async () => {
+  const { job_id } = await dashboard.api.jobs.submit({ topic: "demo.flaky", input: { order: "A-1" } });
+  await dashboard.api.jobs.wait(job_id);
+  const page = await dashboard.open(`/jobs/${job_id}`);
+  const attempts = page.locator(".waterfall > li");
+  await attempts.nth(2).waitFor();
+  const texts = await attempts.allInnerTexts();
+  const numbers = texts.flatMap((text) => /Attempt (\d)/.exec(text)?.[1] ?? []);
+  expect(numbers).toEqual(["3", "2", "1"]);
+  expect(texts[0]).not.toContain("then a delay");
+  for (const [at, error] of ["demo failure of attempt 2", "demo failure of attempt 1"].entries()) {
+    expect(texts[at + 1]).toContain(error);
+    expect(texts[at + 1]).toMatch(/then a delay of .*, chosen by the worker/);
+  }
+  await page.getByRole("link", { name: "demo.flaky", exact: true }).waitFor();
   await page.context().close();
 });

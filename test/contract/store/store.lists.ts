@@ -57,6 +57,15 @@ function rangeCases(test: StoreCase): void {
     expect(await kit.run(kit.store.count(DOCS, { index: "none" }))).toBe(0);
   });
 
+  test("counts exactly up to a maximum, over one list or several", async (kit) => {
+    await kit.create(Object.fromEntries(names("d", 30).map((id, n) => [id, listed(n, n % 3 === 0 ? "a" : "b")])));
+    const count = (max: number, index: string | readonly string[] = ["a", "b"]) =>
+      kit.run(kit.store.count(DOCS, { index, max }));
+    expect(await count(30)).toBe(30);
+    expect(await count(10, "a")).toBe(10);
+    for (const max of [0, 9, 10, 29]) expect(await count(max)).toBeGreaterThan(max);
+  });
+
   test("ignores a cursor outside of the range", async (kit) => {
     await kit.create(Object.fromEntries(names("d", 10).map((id, n) => [id, listed(n, "all")])));
     for (const order of ["newest", "oldest"] as const) {
