@@ -2,6 +2,7 @@ import { AUDIT_PENDING, type PendingAudit } from "../../core/model/audit.ts";
 import { BREAKERS } from "../../core/model/breaker.ts";
 import { FAIL_OPENS, type FailOpenGrant } from "../../core/model/fail-open.ts";
 import { isFinal, JOBS, type Job } from "../../core/model/job.ts";
+import { compile } from "../../core/policy/compile.ts";
 import type { Decision, PolicyRequest } from "../../core/policy/decision.ts";
 import type { Breaker } from "../../core/retry/breaker.ts";
 import { FAIL_OPEN_TOTAL } from "../../engine/safety/index.ts";
@@ -10,8 +11,9 @@ import { serverNow } from "../adapters/net.ts";
 import type { SimNet } from "../adapters/world.ts";
 import { clockToleranceMs } from "../faults.ts";
 import type { Process } from "../process.ts";
+import { referenceVerdict } from "../reference/policy-reference.ts";
 import { forMsOf } from "../workload/operators.ts";
-import type { Plan } from "../workload/plan.ts";
+import { type Plan, POLICIES, THROTTLE_RULE } from "../workload/plan.ts";
 import type { Violations } from "./violations.ts";
 
 /** Checks that each dispatch has a permission: the kernel's verdict, an approval, or a fail-open lease. Checks the breaker, too. */
@@ -19,8 +21,10 @@ export class SafetyChecker {
   readonly #net: SimNet;
   readonly #plan: Plan;
   readonly #violations: Violations;
-  /** The kernel's verdicts of each job: the effect by policy snapshot, and the snapshot of the last verdict. */
+  /** The kernel's verdicts of each job: the effect by policy snapshot and time, and the snapshot of the last verdict. */
   readonly #verdicts = new Map<string, { readonly effects: Map<string, string>; last: string }>();
+  /** Whether the policy has the throttle, by snapshot. */
+  readonly #throttles = new Map(POLICIES.map((policy) => [compile(policy).hash, policy.rules.includes(THROTTLE_RULE)]));
   /** Processes that received a verdict that is not stored yet, by job. */
   readonly #received = new Map<string, Process>();
   readonly #approvals = new Set<string>();
@@ -73,9 +77,9 @@ export class SafetyChecker {
   #record({ jobId }: PolicyRequest, decision: Decision): Decision {
     const known = this.#verdicts.get(jobId);
     if (known === undefined) {
-      this.#verdicts.set(jobId, { effects: new Map([[decision.snapshot, decision.effect]]), last: decision.snapshot });
+      this.#verdicts.set(jobId, { effects: new Map([[keyOf(decision), decision.effect]]), last: decision.snapshot });
     } else {
-      known.effects.set(decision.snapshot, decision.effect);
+      known.effects.set(keyOf(decision), decision.effect);
       known.last = decision.snapshot;
     }
     return decision;
@@ -88,9 +92,10 @@ export class SafetyChecker {
     }
     if (before?.state === "PENDING" && job.safety !== null && job.safety.snapshot !== "") {
       this.#received.delete(job.id);
-      if (this.#verdicts.get(job.id)?.effects.get(job.safety.snapshot) !== job.safety.effect) {
+      if (this.#verdicts.get(job.id)?.effects.get(keyOf(job.safety)) !== job.safety.effect) {
         this.#violations.add("verdict", job.id, `${job.safety.effect} is not the kernel's verdict`);
       }
+      this.#checkPolicy(job, job.safety);
     }
     // A redriven job is checked again: verdicts of its earlier attempts are void.
     if (before && isFinal(before.state) && !isFinal(job.state)) this.#received.delete(job.id);
@@ -98,6 +103,19 @@ export class SafetyChecker {
     // A job that waits for a sub-run is not dispatched.
     const isDispatched = job.step === undefined || job.step.kind === "worker";
     if (isDispatched && job.attempt > (before?.attempt ?? 0)) this.#checkDispatch(job);
+  }
+
+  #checkPolicy({ id, topic }: Job, decision: Decision): void {
+    const { snapshot, effect, ruleId, atMs = 0, shadow = [] } = decision;
+    const hasThrottle = this.#throttles.get(snapshot);
+    // Tests of other parts replace the kernel.
+    if (hasThrottle === undefined) return;
+    const stored = JSON.stringify({ effect, ruleId, shadow: shadow.map((verdict) => verdict.ruleId) });
+    const expected = JSON.stringify(referenceVerdict(hasThrottle, topic, atMs));
+    if (stored !== expected) {
+      const about = `${stored} for ${new Date(atMs).toISOString()}`;
+      this.#violations.add("policy", id, `${about}, the policy says ${expected}`);
+    }
   }
 
   #checkDispatch(job: Job): void {
@@ -169,3 +187,5 @@ export class SafetyChecker {
     if (live > probes) this.#violations.add("probes", "breaker", `${live} probes in flight, the limit is ${probes}`);
   }
 }
+
+const keyOf = ({ snapshot, atMs }: Decision): string => `${snapshot}@${atMs}`;

@@ -20,6 +20,7 @@ export const CHECKERS = {
   denied: "no worker receives a job that was not allowed",
   permit: "no job is dispatched without a verdict, an approval, or a fail-open lease in force at that instant",
   verdict: "stored verdicts are the kernel's, and a process never bypasses a verdict it received",
+  policy: "a stored verdict is what its policy says for its recorded time, and shadow rules decide nothing",
   bypass: "a job dispatched without a verdict is labelled, recorded in its history, audited and counted",
   kill: "no job of a scope is dispatched a minute after its kill switch was engaged, and no other job is killed",
   lease: "a fail-open lease ends on time and stays ended",

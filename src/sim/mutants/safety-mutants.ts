@@ -84,6 +84,29 @@ export const SAFETY_MUTANTS: readonly Mutant[] = [
       }))(world),
   },
   {
+    name: "shadow-rule-enforced",
+    about: "a shadow rule that would have decided decides",
+    caughtBy: ["policy"],
+    world: withDecisions((decision) => {
+      const [verdict] = decision.shadow ?? [];
+      return verdict === undefined ? decision : { ...decision, effect: verdict.effect, ruleId: verdict.ruleId };
+    }),
+  },
+  {
+    name: "shadow-verdict-not-recorded",
+    about: "what shadow rules would have decided is not on the job",
+    caughtBy: ["policy"],
+    world: withDecisions(({ shadow: _, ...decision }) => decision),
+  },
+  {
+    name: "decision-recorded-with-another-time",
+    about: "a decision is recorded with a time a second after that of its evaluation",
+    caughtBy: ["policy"],
+    world: withDecisions((decision) =>
+      decision.atMs === undefined ? decision : { ...decision, atMs: decision.atMs + 1_000 },
+    ),
+  },
+  {
     name: "kill-not-read",
     about: "processes that did not engage a kill switch never learn of it",
     caughtBy: ["kill"],
@@ -115,6 +138,19 @@ export const SAFETY_MUTANTS: readonly Mutant[] = [
     world: withGuards(isNotOf(RUNNING_GROUP)),
   },
 ];
+
+function withDecisions(change: (decision: Decision) => Decision): (world: World) => World {
+  return withSafety((safety) => {
+    const { local } = safety;
+    return {
+      local: local && ((request) => change(local(request))),
+      check: async (request) => {
+        const checked = await safety.check(request);
+        return checked.kind === "unavailable" ? checked : { kind: "decided", decision: change(checked.decision) };
+      },
+    };
+  });
+}
 
 function isNotOf(group: string): (guard: Guard) => boolean {
   return (guard) => guard.kind !== "counter" || guard.counter.group !== group;

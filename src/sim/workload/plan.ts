@@ -90,11 +90,29 @@ export interface Garbage {
   readonly kind: "bytes" | "wrong_kind" | "phantom" | "stray_result";
 }
 
-const THROTTLE_RULE = {
+export const THROTTLE_RULE = {
   id: "slow",
   match: { topics: ["slow.>"] },
   decision: "throttle",
   reason: "not so fast",
+} as const;
+
+/** Would deny a topic that workers serve. */
+const SHADOW_RULE = {
+  id: "dry",
+  match: { topics: ["work.beta"] },
+  decision: "deny",
+  reason: "not enforced",
+  shadow: true,
+} as const;
+
+/** Permits in any case, with a decision that depends on the second of the evaluation. */
+const TIMED_RULE = {
+  id: "even",
+  match: { topics: ["work.alpha"], when: "now.getSeconds() % 2 == 0" },
+  decision: "allow_with_constraints",
+  reason: "an even second",
+  constraints: { redactionLevel: "standard" },
 } as const;
 
 const TOPICS = ["work.alpha", "work.beta", "work.beta", "lonely.gamma", APPROVAL_TOPIC, "slow.delta"] as const;
@@ -114,6 +132,8 @@ export const POLICIES: readonly PolicyDocument[] = [1, 2, 3, 4].map((edition) =>
     { id: "no-danger", match: { topics: ["danger.>"] }, decision: "deny", reason: `edition ${edition}` },
     { id: "ask", match: { topics: ["ask.>"] }, decision: "require_approval", reason: `edition ${edition}` },
     ...(edition === 4 ? [] : [THROTTLE_RULE]),
+    SHADOW_RULE,
+    TIMED_RULE,
   ],
 }));
 
