@@ -1014,6 +1014,13 @@ export interface JobExplanation {
   readonly approval: JobApproval | null;
   /** What is left of the budgets that the job counts towards. */
   readonly budgets?: ReadonlyArray<BudgetUse> | undefined;
+  /** The shadow rules that would have decided instead. */
+  readonly shadow?: ReadonlyArray<{
+    readonly rule_id: string;
+    readonly decision: PolicyDecisionName;
+    /** Why the condition could not be evaluated. */
+    readonly fault?: string | undefined;
+  }> | undefined;
   readonly facts: JobExplanationFacts;
 }
 

@@ -59,6 +59,11 @@ test("policies", async () => {
   await transcript.both(["policy", "simulate", "--recorded", "--last", "24h", "--policy", allow]);
   await transcript.run(["policy", "simulate", "--recorded", "--policy", deny]);
   await transcript.run(["policy", "simulate"]);
+  const dry = rule("deny").replace("why", "why, shadow: true");
+  await transcript.run(["policy", "publish", file("dry.yaml", `${dry}  - {id: rest, match: {}, decision: allow}\n`)]);
+  await transcript.run(["policy", "explain", "a.b", "--at", "2026-03-02T09:30:00Z"]);
+  await gateway.call("POST", "/api/v1/jobs", { body: { topic: "a.b", job_id: "watched" } });
+  await transcript.both(["job", "explain", "watched"]);
   await transcript.run(["policy", "rollback", "--json"]);
   await transcript.both(["policy", "rollback", "nothing"]);
   await expect(transcript.text).toMatchFileSnapshot(golden("policy"));

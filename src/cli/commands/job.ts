@@ -326,7 +326,7 @@ function describeJob(job: Json): string {
     const { decision, rule_id, reason } = job.safety;
     fields.push(["safety", `${decision} by ${rule_id ?? "default decision"}: ${reason}`]);
     if (job.safety.time_dependent) fields.push(["decided for", job.safety.evaluated_at]);
-    for (const shadow of job.safety.shadow ?? []) fields.push(["shadow", `${shadow.decision} by ${shadow.rule_id}`]);
+    fields.push(...shadowFields(job.safety));
   }
   if (job.approval) fields.push(["approval", describeApproval(job.approval)]);
   if (job.bypass) {
@@ -371,11 +371,14 @@ function budgetLines(budgets: readonly Json[]): readonly string[] {
   );
 }
 
-function describeWait(
-  io: Io,
-  { job_id, state, wait, sentence, unblocks, approval = null, budgets = [] }: Json,
-): string {
-  const fields: [string, string][] = [["job", `${job_id}, ${state}: ${sentence}`]];
+/** What shadow rules would have decided. */
+function shadowFields({ shadow = [] }: Json): [string, string][] {
+  return shadow.map(({ decision, rule_id }: Json) => ["shadow", `${decision} by ${rule_id}`]);
+}
+
+function describeWait(io: Io, explained: Json): string {
+  const { job_id, state, wait, sentence, unblocks, approval = null, budgets = [] } = explained;
+  const fields: [string, string][] = [["job", `${job_id}, ${state}: ${sentence}`], ...shadowFields(explained)];
   if (approval?.decided_by) fields.push(["approval", describeApproval(approval)]);
   if (wait) {
     fields.push(["waiting for", wait.reason], ["since", wait.since], ["until", wait.until]);

@@ -254,6 +254,7 @@ export const EXPLANATION = Type.Object(
     budgets: Type.Optional(
       Type.Array(BUDGET_USE, { description: "What is left of the budgets that the job counts towards." }),
     ),
+    shadow: EVALUATION_FIELDS.shadow,
     facts: EXPLAIN_FACTS,
   },
   { title: "JobExplanation" },

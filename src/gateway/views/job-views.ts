@@ -165,6 +165,7 @@ export function explanationView(
     unblocks,
     approval: approvalView(job),
     ...(budgets.length === 0 ? {} : { budgets: budgets.map(budgetUseView) }),
+    ...shadowView(job),
     facts: {
       window: { full: around.window.isFull, ...around.window.use },
       tenant: around.tenant,
@@ -247,6 +248,11 @@ function waitView(wait: Wait): View {
     policy: wait.setBy,
   };
 }
+
+const shadowView = ({ safety }: Job): View => {
+  const shadow = safety === null ? undefined : evaluationView(safety).shadow;
+  return shadow === undefined ? {} : { shadow };
+};
 
 function safetyView({ safety, bypass }: Job): View | null {
   if (safety === null) return null;
