@@ -1,8 +1,8 @@
 // Dead letters: causes, one of them, and bulk operations on what the server selects.
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { seedDeadLetters } from "./data/seed.ts";
 import { Dashboard, expectAccessible } from "./harness.ts";
 import { createKeys, type TestKeys } from "./keys.ts";
-import { seedDeadLetters } from "./seed.ts";
 
 const LETTERS = 5_000;
 const SOON = { timeout: 30_000 };

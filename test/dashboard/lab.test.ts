@@ -2,9 +2,9 @@
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { runRequest } from "../../src/lab/requests.ts";
+import { seedContention } from "./data/seed.ts";
 import { Dashboard, expectAccessible } from "./harness.ts";
 import { createKeys, type TestKeys } from "./keys.ts";
-import { seedContention } from "./seed.ts";
 
 let dashboard: Dashboard;
 let keys: TestKeys;

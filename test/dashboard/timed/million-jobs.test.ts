@@ -1,9 +1,9 @@
 // The dashboard on 1,000,000 jobs: rows, filters and counts without a scan, and bulk actions on what is filtered.
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { seedJobs } from "../data/seed-jobs.ts";
 import { Dashboard, expectAccessible, longestTasksMs } from "../harness.ts";
 import { NAV_ENTRIES } from "../registry.ts";
-import { seedJobs } from "../seed-jobs.ts";
 
 const JOBS = 1_000_000;
 const ROWS_MS_MAX = 300;

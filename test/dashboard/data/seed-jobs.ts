@@ -1,9 +1,9 @@
 /** A data directory with very many jobs, written by SQL: 1,000,000 in seconds. Their rows have no checksums, as those of schema 3. */
 import { createRequire } from "node:module";
 import { join } from "node:path";
-import type { Job, JobState } from "../../src/core/model/job.ts";
-import { JOBS } from "../../src/core/model/job.ts";
-import { fresh } from "../core/jobs/stages.ts";
+import type { Job, JobState } from "../../../src/core/model/job.ts";
+import { JOBS } from "../../../src/core/model/job.ts";
+import { fresh } from "../../core/jobs/stages.ts";
 import { openSeeded } from "./seed.ts";
 
 const { DatabaseSync } = createRequire(import.meta.url)("@photostructure/sqlite");

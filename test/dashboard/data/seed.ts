@@ -1,14 +1,14 @@
 /** Writes records into the data directory of a control plane before it starts: faster than to produce them by jobs. */
-import { CONTENTION } from "../../src/core/contention/acquisition.ts";
-import { encodeRecord } from "../../src/core/contention/codec.ts";
-import { DEAD_LETTERS, type DeadLetter, withFingerprint } from "../../src/core/model/dead-letter.ts";
-import { JOBS, type Job } from "../../src/core/model/job.ts";
-import { put } from "../../src/ports/store.ts";
-import type { World } from "../../src/ports/world.ts";
-import { openEmbedded } from "../../src/worlds/embedded.ts";
-import { NO_METRICS, NO_SAFETY } from "../contract/embedded.ts";
-import { acquisition, record } from "../core/contention/fixtures.ts";
-import { fresh } from "../core/jobs/stages.ts";
+import { CONTENTION } from "../../../src/core/contention/acquisition.ts";
+import { encodeRecord } from "../../../src/core/contention/codec.ts";
+import { DEAD_LETTERS, type DeadLetter, withFingerprint } from "../../../src/core/model/dead-letter.ts";
+import { JOBS, type Job } from "../../../src/core/model/job.ts";
+import { put } from "../../../src/ports/store.ts";
+import type { World } from "../../../src/ports/world.ts";
+import { openEmbedded } from "../../../src/worlds/embedded.ts";
+import { NO_METRICS, NO_SAFETY } from "../../contract/embedded.ts";
+import { acquisition, record } from "../../core/contention/fixtures.ts";
+import { fresh } from "../../core/jobs/stages.ts";
 
 /** Opens the data directory, and closes it after `write`. */
 export async function openSeeded(dir: string, write: (world: World) => Promise<void>): Promise<void> {
