@@ -63,6 +63,7 @@ export const ERRORS = {
   job_gone: { status: 409, retryable: false, title: "job of the dead letter cannot be retried" },
   unreadable: { status: 409, retryable: false, title: "dead letter cannot be decoded" },
   no_earlier_policy: { status: 409, retryable: false, title: "no earlier policy to roll back to" },
+  policy_changed: { status: 409, retryable: false, title: "another policy is in force" },
   first_key: { status: 409, retryable: false, title: "first API key must be a root key" },
   last_key: { status: 409, retryable: false, title: "last root API key cannot be revoked" },
   audit_broken: { status: 409, retryable: false, title: "audit log is broken" },

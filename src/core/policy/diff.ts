@@ -18,11 +18,19 @@ export interface PolicyDiff {
 
 /** Positions count from 1. */
 export type RuleChange =
-  | { readonly kind: "removed"; readonly ruleId: string; readonly position: number }
-  | { readonly kind: "added"; readonly ruleId: string; readonly position: number }
-  /** Names as in the file: `decision`, `match.risk_tags`. */
-  | { readonly kind: "changed"; readonly ruleId: string; readonly parts: readonly string[] }
+  | { readonly kind: "removed"; readonly ruleId: string; readonly position: number; readonly before: Rule }
+  | { readonly kind: "added"; readonly ruleId: string; readonly position: number; readonly after: Rule }
+  | ChangedRule
   | { readonly kind: "moved"; readonly ruleId: string; readonly from: number; readonly to: number };
+
+export interface ChangedRule {
+  readonly kind: "changed";
+  readonly ruleId: string;
+  /** Names as in the file: `decision`, `match.risk_tags`. */
+  readonly parts: readonly string[];
+  readonly before: Rule;
+  readonly after: Rule;
+}
 
 export function diff(before: Snapshot, after: Snapshot): PolicyDiff {
   const [old, now] = [before.document, after.document];
@@ -41,20 +49,20 @@ function changesOf(before: readonly Rule[], after: readonly Rule[]): readonly Ru
   const kept = new Set(after.map(({ id }) => id));
   const changes: RuleChange[] = [...places.values()]
     .filter(({ rule }) => !kept.has(rule.id))
-    .map(({ rule, index }) => ({ kind: "removed", ruleId: rule.id, position: index + 1 }));
+    .map(({ rule, index }) => ({ kind: "removed", ruleId: rule.id, position: index + 1, before: rule }));
   const inPlace = longestAscending(after.flatMap(({ id }) => places.get(id)?.index ?? []));
   for (const [index, rule] of after.entries()) {
     const ruleId = rule.id;
     const place = places.get(ruleId);
     if (place === undefined) {
-      changes.push({ kind: "added", ruleId, position: index + 1 });
+      changes.push({ kind: "added", ruleId, position: index + 1, after: rule });
       continue;
     }
     const parts = [
       ...changedParts(place.rule.match, rule.match, "match."),
       ...changedParts({ ...place.rule, match: null }, { ...rule, match: null }, ""),
     ];
-    if (parts.length > 0) changes.push({ kind: "changed", ruleId, parts });
+    if (parts.length > 0) changes.push({ kind: "changed", ruleId, parts, before: place.rule, after: rule });
     if (!inPlace.has(place.index)) changes.push({ kind: "moved", ruleId, from: place.index + 1, to: index + 1 });
   }
   return changes;

@@ -39,13 +39,22 @@ export interface PublishRequest {
   readonly note?: string | null;
   /** The number of test cases that passed; null if none were required. */
   readonly tested?: number | null;
+  /** The snapshot that the author compared with: nothing is published if another one is in force. */
+  readonly base?: string | undefined;
 }
 
 export type Published =
   | { readonly kind: "published"; readonly release: PolicyRelease; readonly previous: string | null }
   /** The policy is in force already. */
   | { readonly kind: "unchanged"; readonly snapshot: string }
+  | Replaced
   | { readonly kind: "bad"; readonly problems: readonly string[] };
+
+/** Another policy than `base` is in force. */
+interface Replaced {
+  readonly kind: "replaced";
+  readonly snapshot: string;
+}
 
 /** The text of a client is read by the evaluator first. */
 export async function publishPolicy(
@@ -76,6 +85,7 @@ export async function publishFile(
 export type RolledBack =
   | { readonly kind: "rolled_back"; readonly release: PolicyRelease; readonly previous: string }
   | { readonly kind: "unchanged"; readonly snapshot: string }
+  | Replaced
   | { readonly kind: "not_found" }
   /** There is no earlier release. */
   | { readonly kind: "first" }
@@ -85,7 +95,7 @@ export type RolledBack =
 /** `to`: a snapshot or release id; the previous release if omitted. */
 export async function rollbackPolicy(
   engine: Needs<"world" | "commit" | "audit" | "kernel">,
-  request: { readonly to?: string; readonly by: string },
+  request: { readonly to?: string; readonly by: string; readonly base?: string | undefined },
 ): Promise<RolledBack> {
   const answer = await retryOnConflict("the policy in force", () => stepBack(engine, request));
   if (answer.kind === "rolled_back") await spread(engine);
@@ -111,13 +121,15 @@ async function publish(
 }
 
 async function release(
-  engine: Needs<"world" | "commit" | "audit">,
-  { text, name, by, note, tested }: PublishRequest,
+  engine: Needs<"world" | "commit" | "audit" | "kernel">,
+  { text, name, by, note, base, tested }: PublishRequest,
   snapshot: Snapshot,
   file: PolicyFile | null,
 ): Promise<Published | "stale"> {
   const { clock, random, store } = engine.world;
   const before = await loadChoice(engine);
+  const replaced = replacedBy(engine, before, base);
+  if (replaced !== null) return replaced;
   if (before?.value.snapshot === snapshot.hash) {
     if (file === null) return { kind: "unchanged", snapshot: snapshot.hash };
     const puts = [put(POLICY_CHOICE, IN_FORCE, before, { ...before.value, file })];
@@ -166,11 +178,13 @@ async function release(
 }
 
 async function stepBack(
-  engine: Needs<"world" | "commit" | "audit">,
-  { to, by }: { to?: string; by: string },
+  engine: Needs<"world" | "commit" | "audit" | "kernel">,
+  { to, by, base }: { to?: string; by: string; base?: string | undefined },
 ): Promise<RolledBack | "stale"> {
   const { clock, store } = engine.world;
   const before = await loadChoice(engine);
+  const replaced = replacedBy(engine, before, base);
+  if (replaced !== null) return replaced;
   if (before === null) return to === undefined ? { kind: "first" } : { kind: "not_found" };
   if (to === undefined && before.value.previousId === null) return { kind: "first" };
   const target = await (to === undefined
@@ -206,6 +220,15 @@ async function stepBack(
 const ALL = "*";
 
 const loadChoice = (engine: Needs<"world">) => engine.world.store.load(POLICY_CHOICE, IN_FORCE);
+
+function replacedBy(
+  { kernel }: Needs<"kernel">,
+  choice: Versioned<PolicyChoice> | null,
+  base: string | undefined,
+): Replaced | null {
+  const snapshot = choice?.value.snapshot ?? kernel.inForce.snapshot.hash;
+  return base === undefined || base === snapshot ? null : { kind: "replaced", snapshot };
+}
 
 async function find(engine: Needs<"world">, to: string): Promise<Versioned<PolicyRelease> | null> {
   const { store } = engine.world;

@@ -15,6 +15,7 @@ import {
 } from "../../core/model/policy-release.ts";
 import type { Snapshot } from "../../core/policy/compile.ts";
 import { explain } from "../../core/policy/explain.ts";
+import { writePolicy } from "../../core/policy/write-policy.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { previewLimits } from "../../engine/limits/index.ts";
 import { askKernel, publishPolicy, rollbackPolicy } from "../../engine/safety/index.ts";
@@ -34,6 +35,7 @@ import {
   POLICY_RELEASE,
   POLICY_RULES,
   POLICY_SIMULATION,
+  POLICY_TEXT_IN_FORCE,
 } from "../views/policy-schemas.ts";
 import {
   decisionView,
@@ -55,15 +57,22 @@ const SIMULATE = Type.Object({
   recorded: optional(RECORDED),
 });
 const DIFF = Type.Object({ policy: POLICY_TEXT });
+const BASE = optional(
+  Type.String({
+    maxLength: 256,
+    description: "The snapshot that the caller has seen in force; 409 `policy_changed` if another one is.",
+  }),
+);
 const PUBLISH = Type.Object({
   policy: POLICY_TEXT,
+  base: BASE,
   name: optional(Type.String({ minLength: 1, maxLength: 256 })),
   note: optional(Type.String({ maxLength: 1_024 })),
   tests: optional(
     Type.String({ minLength: 1, description: "Test cases, as YAML. Published only if all of them pass." }),
   ),
 });
-const ROLLBACK = Type.Object({ to: optional(Type.String({ minLength: 1, maxLength: 256 })) });
+const ROLLBACK = Type.Object({ to: optional(Type.String({ minLength: 1, maxLength: 256 })), base: BASE });
 
 export const POLICY_ROUTES: readonly Route[] = [
   {
@@ -149,6 +158,15 @@ export const POLICY_ROUTES: readonly Route[] = [
   },
   {
     method: "GET",
+    path: "/api/v1/policy/text",
+    summary: "Get the text of the policy in force",
+    access: "read",
+    allTenants: true,
+    response: POLICY_TEXT_IN_FORCE,
+    handle: getText,
+  },
+  {
+    method: "GET",
     path: "/api/v1/policy/bundles",
     summary: "List published policies that are kept, newest first",
     access: "read",
@@ -210,7 +228,7 @@ async function diffWith({ engine }: Gateway, { org, body }: GatewayRequest): Pro
 
 async function publish(gateway: Gateway, request: GatewayRequest): Promise<GatewayResponse> {
   const { engine } = gateway;
-  const { policy, name, note, tests } = request.body as Static<typeof PUBLISH>;
+  const { policy, base, name, note, tests } = request.body as Static<typeof PUBLISH>;
   const by = request.principal.id;
   const tested = tests === undefined ? null : await requireTests(gateway, request, policy, tests);
   const published = await publishPolicy(engine, {
@@ -219,6 +237,7 @@ async function publish(gateway: Gateway, request: GatewayRequest): Promise<Gatew
     by,
     note: note ?? null,
     tested,
+    base,
   });
   switch (published.kind) {
     case "published": {
@@ -227,6 +246,8 @@ async function publish(gateway: Gateway, request: GatewayRequest): Promise<Gatew
     }
     case "unchanged":
       return ok({ snapshot: published.snapshot, previous: published.snapshot, changed: false });
+    case "replaced":
+      throw policyChanged(published.snapshot);
     case "bad":
       throw invalidPolicy(published.problems);
     case "over":
@@ -238,8 +259,8 @@ async function publish(gateway: Gateway, request: GatewayRequest): Promise<Gatew
 }
 
 async function rollback({ engine }: Gateway, { body, principal }: GatewayRequest): Promise<GatewayResponse> {
-  const { to } = (body ?? {}) as Static<typeof ROLLBACK>;
-  const result = await rollbackPolicy(engine, { by: principal.id, ...(to === undefined ? {} : { to }) });
+  const { to, base } = (body ?? {}) as Static<typeof ROLLBACK>;
+  const result = await rollbackPolicy(engine, { by: principal.id, base, ...(to === undefined ? {} : { to }) });
   switch (result.kind) {
     case "rolled_back":
       return ok({
@@ -250,6 +271,8 @@ async function rollback({ engine }: Gateway, { body, principal }: GatewayRequest
       });
     case "unchanged":
       return ok({ snapshot: result.snapshot, previous: result.snapshot, changed: false });
+    case "replaced":
+      throw policyChanged(result.snapshot);
     case "first":
       throw new Problem(
         "no_earlier_policy",
@@ -292,6 +315,17 @@ async function getBundle({ engine }: Gateway, { params }: GatewayRequest): Promi
   return ok({ ...bundleView(releaseView(release.value, await releaseInForce(engine))), policy: text.value.text });
 }
 
+async function getText({ engine }: Gateway): Promise<GatewayResponse> {
+  const { snapshot, source, releaseId } = engine.kernel.inForce;
+  const published = releaseId === null ? null : await engine.world.store.load(POLICY_TEXTS, releaseId);
+  return ok({
+    snapshot: snapshot.hash,
+    source: withoutDirectory(source),
+    release_id: releaseId,
+    policy: published?.value.text ?? writePolicy(snapshot.document),
+  });
+}
+
 async function releaseInForce({ world }: Engine): Promise<string | null> {
   return (await world.store.load(POLICY_CHOICE, IN_FORCE))?.value.releaseId ?? null;
 }
@@ -321,4 +355,9 @@ function visibleTo({ principal }: GatewayRequest, { document }: Snapshot): (rule
   const otherTenants = document.rules.filter(({ match }) => match.tenants && !match.tenants.includes(principal.org));
   const hidden = new Set(otherTenants.map(({ id }) => id));
   return (ruleId) => !hidden.has(ruleId);
+}
+
+function policyChanged(snapshot: string): Problem {
+  const detail = `\`${snapshot}\` is in force now; compare with it, then send it as \`base\``;
+  return new Problem("policy_changed", detail, { snapshot });
 }

@@ -128,6 +128,32 @@ export const POLICY_SIMULATION = Type.Object(
   { title: "PolicySimulation" },
 );
 
+const RULE_FIELDS = {
+  id: Type.String(),
+  match: Type.Object({
+    tenants: names,
+    topics: names,
+    capabilities: names,
+    risk_tags: names,
+    requires: names,
+    actor_ids: names,
+    actor_types: names,
+    pack_ids: names,
+    labels: Type.Optional(Type.Record(Type.String(), Type.String())),
+    mcp: Type.Optional(Type.Object({ servers: names, tools: names, resources: names, actions: names })),
+    when: optionalText,
+  }),
+  decision: EFFECT,
+  reason: Type.String(),
+  shadow: Type.Optional(Type.Boolean({ description: "Evaluated and recorded, not enforced." })),
+  ...TERMS,
+  throttle: Type.Optional(THROTTLE),
+  velocity: Type.Optional(VELOCITY),
+  budget: BUDGETS,
+};
+const RULE = Type.Object({ position: Type.Integer(), ...RULE_FIELDS }, { title: "PolicyRule" });
+const RULE_TERMS = Type.Object(RULE_FIELDS, { title: "PolicyRuleTerms" });
+
 const change = (schema: TSchema) => Type.Union([Type.Object({ before: schema, after: schema }), Type.Null()]);
 export const POLICY_DIFF = Type.Object(
   {
@@ -143,10 +169,23 @@ export const POLICY_DIFF = Type.Object(
         parts: Type.Optional(Type.Array(Type.String(), { description: "Of `changed`, such as `match.risk_tags`." })),
         from: Type.Optional(Type.Integer({ description: "Of `moved`." })),
         to: Type.Optional(Type.Integer({ description: "Of `moved`." })),
+        before: Type.Optional(RULE_TERMS),
+        after: Type.Optional(RULE_TERMS),
       }),
     ),
   },
   { title: "PolicyDiff" },
+);
+export const POLICY_TEXT_IN_FORCE = Type.Object(
+  {
+    snapshot: Type.String(),
+    source: Type.String(),
+    release_id: Type.Union([Type.String(), Type.Null()], { description: "Null if the policy was never published." }),
+    policy: Type.String({
+      description: "The published YAML; of a policy that was never published, its rules as YAML.",
+    }),
+  },
+  { title: "PolicyText" },
 );
 export const POLICY_CHANGE = Type.Object(
   {
@@ -176,33 +215,6 @@ export const POLICY_BUNDLE_DETAIL = Type.Object(
   { title: "PolicyBundleDetail" },
 );
 
-const RULE = Type.Object(
-  {
-    position: Type.Integer(),
-    id: Type.String(),
-    match: Type.Object({
-      tenants: names,
-      topics: names,
-      capabilities: names,
-      risk_tags: names,
-      requires: names,
-      actor_ids: names,
-      actor_types: names,
-      pack_ids: names,
-      labels: Type.Optional(Type.Record(Type.String(), Type.String())),
-      mcp: Type.Optional(Type.Object({ servers: names, tools: names, resources: names, actions: names })),
-      when: optionalText,
-    }),
-    decision: EFFECT,
-    reason: Type.String(),
-    shadow: Type.Optional(Type.Boolean({ description: "Evaluated and recorded, not enforced." })),
-    ...TERMS,
-    throttle: Type.Optional(THROTTLE),
-    velocity: Type.Optional(VELOCITY),
-    budget: BUDGETS,
-  },
-  { title: "PolicyRule" },
-);
 export const POLICY_RULES = Type.Object(
   {
     snapshot: Type.String(),

@@ -1,12 +1,13 @@
 /** Responses about policies and decisions, in the key names of the policy file; decisions are upper case. */
 import type { PolicyRelease } from "../../core/model/policy-release.ts";
 import type { Decision, ShadowVerdict } from "../../core/policy/decision.ts";
-import type { PolicyDiff } from "../../core/policy/diff.ts";
+import type { PolicyDiff, RuleChange } from "../../core/policy/diff.ts";
 import type { Rule } from "../../core/policy/document.ts";
 import type { Simulation } from "../../core/policy/evaluate.ts";
 import type { Explanation } from "../../core/policy/explain.ts";
 import type { LiveKernel } from "../../core/policy/kernel.ts";
 import type { Limit } from "../../core/policy/limits/limit.ts";
+import { toFileKeys } from "../../core/policy/write-policy.ts";
 import type { LimitPreview, LimitUse } from "../../engine/limits/index.ts";
 
 export function inForceView({ inForce }: LiveKernel): object {
@@ -98,7 +99,16 @@ export function simulationView(
 }
 
 export function diffView({ before, after, version, defaultDecision, rules }: PolicyDiff): object {
-  return { before, after, version, default_decision: defaultDecision, rules: rules.map(toFileKeys) };
+  return { before, after, version, default_decision: defaultDecision, rules: rules.map(changeView) };
+}
+
+function changeView(change: RuleChange): object {
+  const { before, after, ...rest } = { before: undefined, after: undefined, ...change };
+  return {
+    ...(toFileKeys(rest) as object),
+    ...(before === undefined ? {} : { before: toFileKeys(before) }),
+    ...(after === undefined ? {} : { after: toFileKeys(after) }),
+  };
 }
 
 export function ruleView(rule: Rule, position: number): object {
@@ -114,15 +124,3 @@ export function releaseView(release: PolicyRelease, inForceId: string | null): o
 
 /** `file /srv/policy.yaml` → `file policy.yaml`. Paths of the host are not shown to clients. */
 export const withoutDirectory = (name: string): string => name.replace(/^(file )?[^\s`]*[\\/]/, "$1");
-
-/** Converts keys to snake case, except label names. */
-function toFileKeys(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(toFileKeys);
-  if (typeof value !== "object" || value === null) return value;
-  return Object.fromEntries(
-    Object.entries(value).map(([key, inner]) => [
-      key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
-      key === "labels" || key === "addLabels" ? inner : toFileKeys(inner),
-    ]),
-  );
-}

@@ -9,7 +9,7 @@ const CODES: Readonly<Record<number, string>> = {
   403: "forbidden tenant_forbidden actor_forbidden own_job person_required cross_origin denied",
   404: "route_not_found job_not_found workflow_not_found run_not_found step_not_found dead_letter_not_found lease_not_found key_not_found memory_not_found snapshot_not_found trace_not_found remediation_not_found worker_not_found pool_not_found rollout_not_found experiment_not_found schedule_not_found",
   408: "request_timeout",
-  409: "lease_lost not_waiting approval_void approval_expired job_ended run_ended run_went_on run_open not_bypassed too_many_leases not_denied input_gone job_gone unreadable no_earlier_policy first_key last_key audit_broken audit_key_missing too_many_keys rollout_active rollout_state rollout_not_proved rollout_limit schedule_limit schedule_overlap backfill_active",
+  409: "lease_lost not_waiting approval_void approval_expired job_ended run_ended run_went_on run_open not_bypassed too_many_leases not_denied input_gone job_gone unreadable no_earlier_policy policy_changed first_key last_key audit_broken audit_key_missing too_many_keys rollout_active rollout_state rollout_not_proved rollout_limit schedule_limit schedule_overlap backfill_active",
   413: "body_too_large",
   414: "url_too_long",
   415: "unsupported_media_type",

@@ -27,16 +27,19 @@ describe("diff", () => {
       version: { before: null, after: "2" },
       defaultDecision: { before: "deny", after: "allow" },
       rules: [
-        { kind: "removed", ruleId: "a", position: 1 },
-        { kind: "added", ruleId: "new", position: 1 },
-        { kind: "changed", ruleId: "b", parts: ["match.risk_tags", "match.when", "decision"] },
+        { kind: "removed", ruleId: "a", position: 1, before: before.rules[0] },
+        { kind: "added", ruleId: "new", position: 1, after: after.rules[0] },
+        {
+          ...{ kind: "changed", ruleId: "b", parts: ["match.risk_tags", "match.when", "decision"] },
+          ...{ before: before.rules[1], after: after.rules[1] },
+        },
       ],
     });
   });
 
   test("a shifted rule has not moved", () => {
     const { rules } = between(policy(named("a", "b", "c", "d")), policy(named("new", "d", "a", "b", "c")));
-    expect(rules).toEqual([
+    expect(rules).toMatchObject([
       { kind: "added", ruleId: "new", position: 1 },
       { kind: "moved", ruleId: "d", from: 4, to: 2 },
     ]);

@@ -115,7 +115,19 @@ describe("evaluation", () => {
   test("diff compares with the policy in force", async () => {
     const { body } = await post("diff", { policy: STRICT });
     expect(body).toMatchObject({ before: DEMO, version: { before: "built-in-demo", after: "strict" } });
-    expect(body.rules).toContainEqual({ kind: "added", rule_id: "none", position: 1 });
+    expect(body.rules).toContainEqual({
+      ...{ kind: "added", rule_id: "none", position: 1 },
+      after: { id: "none", match: { topics: ["demo.*"] }, decision: "deny", reason: "closed today" },
+    });
+    const loose = STRICT.replace("decision: deny", "decision: require_approval, approval: {expires: 1h}");
+    await post("publish", { policy: loose });
+    expect((await post("diff", { policy: STRICT })).body.rules).toMatchObject([
+      {
+        ...{ kind: "changed", rule_id: "none", parts: ["decision", "approval"] },
+        before: { decision: "require_approval", approval: { expires_ms: 3_600_000, by_submitter: false } },
+        after: { decision: "deny" },
+      },
+    ]);
   });
 
   test.each([
@@ -202,6 +214,31 @@ describe("publish", () => {
       body: { code: "snapshot_not_found" },
     });
     expect((await post("rollback", { to: second.body.snapshot })).body).toMatchObject({ changed: true });
+  });
+
+  test("refuses to replace a policy that the author has not seen", async () => {
+    const first = await post("publish", { policy: STRICT, base: DEMO });
+    expect(first.status).toBe(200);
+    const { snapshot } = first.body;
+    const late = await post("publish", { policy: MIXED, base: DEMO });
+    expect(late).toMatchObject({ status: 409, body: { code: "policy_changed", snapshot } });
+    expect((await get("policy/rules")).snapshot).toBe(snapshot);
+    const second = await post("publish", { policy: MIXED, base: snapshot });
+    expect(second.status).toBe(200);
+    expect(await post("rollback", { base: snapshot })).toMatchObject({ status: 409, body: { code: "policy_changed" } });
+    expect((await post("rollback", { base: second.body.snapshot })).body).toMatchObject({ snapshot, changed: true });
+  });
+
+  test("shows the text in force: the published one, or the rules of a policy that was never published", async () => {
+    const built = await get("policy/text");
+    expect(built).toMatchObject({ snapshot: DEMO, release_id: null });
+    expect((await post("diff", { policy: built.policy as never })).body).toMatchObject({ after: DEMO, rules: [] });
+    const { body } = await post("publish", { policy: STRICT });
+    expect(await get("policy/text")).toMatchObject({ release_id: body.release_id, policy: STRICT });
+    const { key: root } = await gateway.keyOf("*", "admin");
+    const { key } = await gateway.keyOf("other", "admin");
+    expect((await get("policy/text", key)).code).toBe("forbidden");
+    expect((await get("policy/text", root)).policy).toBe(STRICT);
   });
 
   test("rejects an invalid policy with all problems", async () => {
