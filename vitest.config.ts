@@ -14,6 +14,7 @@ const NEEDS_SERVERS = [
   "test/security/**/*.redis.test.ts",
   "test/system/**/*.test.ts",
   "test/dashboard/*.test.ts",
+  "test/dashboard/change/*.test.ts",
   "test/dashboard/timed/*.test.ts",
 ];
 
@@ -21,6 +22,7 @@ const CAMPAIGNS = [
   ...["damage", "faults", "governance", "kill", "outage", "rollouts"].map((name) => `test/system/${name}/**/*.test.ts`),
   // A browser and a control plane each.
   "test/dashboard/*.test.ts",
+  "test/dashboard/change/*.test.ts",
 ];
 
 const TIMED = ["test/system/lab/**/*.test.ts", "test/dashboard/timed/*.test.ts"];

@@ -1466,6 +1466,8 @@ export interface PolicyDiff {
     readonly from?: number | undefined;
     /** Of `moved`. */
     readonly to?: number | undefined;
+    readonly before?: PolicyRuleTerms | undefined;
+    readonly after?: PolicyRuleTerms | undefined;
   }>;
 }
 
@@ -1627,6 +1629,39 @@ export interface PolicyRule {
   readonly budget?: ReadonlyArray<BudgetTerms> | undefined;
 }
 
+export interface PolicyRuleTerms {
+  readonly id: string;
+  readonly match: {
+    readonly tenants?: ReadonlyArray<string> | undefined;
+    readonly topics?: ReadonlyArray<string> | undefined;
+    readonly capabilities?: ReadonlyArray<string> | undefined;
+    readonly risk_tags?: ReadonlyArray<string> | undefined;
+    readonly requires?: ReadonlyArray<string> | undefined;
+    readonly actor_ids?: ReadonlyArray<string> | undefined;
+    readonly actor_types?: ReadonlyArray<string> | undefined;
+    readonly pack_ids?: ReadonlyArray<string> | undefined;
+    readonly labels?: Readonly<Record<string, string>> | undefined;
+    readonly mcp?: {
+      readonly servers?: ReadonlyArray<string> | undefined;
+      readonly tools?: ReadonlyArray<string> | undefined;
+      readonly resources?: ReadonlyArray<string> | undefined;
+      readonly actions?: ReadonlyArray<string> | undefined;
+    } | undefined;
+    readonly when?: string | undefined;
+  };
+  readonly decision: PolicyEffect;
+  readonly reason: string;
+  /** Evaluated and recorded, not enforced. */
+  readonly shadow?: boolean | undefined;
+  readonly constraints?: Constraints | undefined;
+  readonly remediations?: ReadonlyArray<PolicyRemediation> | undefined;
+  readonly approval?: ApprovalTerms | undefined;
+  readonly throttle?: ThrottleTerms | undefined;
+  readonly velocity?: VelocityTerms | undefined;
+  /** What the jobs of the rule may spend; each must have room. */
+  readonly budget?: ReadonlyArray<BudgetTerms> | undefined;
+}
+
 export interface PolicyRules {
   readonly snapshot: string;
   readonly source: string;
@@ -1691,6 +1726,15 @@ export interface PolicyTests {
   readonly passed: number;
   readonly failed: number;
   readonly cases: ReadonlyArray<PolicyTestCase>;
+}
+
+export interface PolicyText {
+  readonly snapshot: string;
+  readonly source: string;
+  /** Null if the policy was never published. */
+  readonly release_id: string | null;
+  /** The published YAML; of a policy that was never published, its rules as YAML. */
+  readonly policy: string;
 }
 
 export interface Pool {
@@ -1761,6 +1805,8 @@ export interface PostPolicyDiffRequest {
 export interface PostPolicyPublishRequest {
   /** The policy document, as YAML. */
   readonly policy: string;
+  /** The snapshot that the caller has seen in force; 409 `policy_changed` if another one is. */
+  readonly base?: string | undefined;
   readonly name?: string | undefined;
   readonly note?: string | undefined;
   /** Test cases, as YAML. Published only if all of them pass. */
@@ -1769,6 +1815,8 @@ export interface PostPolicyPublishRequest {
 
 export interface PostPolicyRollbackRequest {
   readonly to?: string | undefined;
+  /** The snapshot that the caller has seen in force; 409 `policy_changed` if another one is. */
+  readonly base?: string | undefined;
 }
 
 export interface PostPolicySimulateRequest {
@@ -4055,6 +4103,13 @@ export interface Operations {
     readonly query: NoFields;
     readonly body: undefined;
     readonly response: PolicyRules;
+  };
+  /** Get the text of the policy in force */
+  readonly "GET /policy/text": {
+    readonly path: NoFields;
+    readonly query: NoFields;
+    readonly body: undefined;
+    readonly response: PolicyText;
   };
   /** List published policies that are kept, newest first */
   readonly "GET /policy/bundles": {

@@ -1,8 +1,9 @@
 /** The pictures of docs/dashboard.md. `data` runs once on a fresh control plane, before all pictures. */
 import type { Page } from "playwright-core";
 import { createClient } from "../../src/worlds/client-sdk.ts";
+import { judgedRollout } from "./data/judged-rollout.ts";
+import { DRAFT, publishPolicies, REQUESTS } from "./data/policies.ts";
 import type { Dashboard } from "./harness.ts";
-import { judgedRollout } from "./rollout-data.ts";
 
 export interface Scene {
   /** File name. */
@@ -10,11 +11,54 @@ export interface Scene {
   readonly path: string;
   readonly data?: (dashboard: Dashboard) => Promise<void>;
   /** Before the picture is taken, for example a click. */
+  /** Console errors that belong to the picture. */
+  readonly expected?: readonly RegExp[];
   readonly prepare?: (page: Page, dashboard: Dashboard) => Promise<void>;
 }
 
 export const SCENES: readonly Scene[] = [
   { name: "now", path: "/" },
+  // First: a later policy would void the approvals.
+  { name: "policy", path: "/policy", data: ({ api }) => publishPolicies(api) },
+  {
+    name: "policy-try",
+    path: `/policy?view=try&request=${encodeURIComponent('{"topic":"refund.order","labels":{"env":"prod"}}')}`,
+    prepare: async (page) => {
+      await page.getByLabel("Input, as JSON").fill('{"amount": 82000}');
+      await page.getByRole("button", { name: "Try", exact: true }).click();
+      await page.getByText("refunds above 1,000 EUR").first().waitFor();
+    },
+  },
+  {
+    name: "policy-draft",
+    path: "/policy?view=draft",
+    prepare: async (page) => {
+      const editor = page.getByRole("textbox", { name: "policy draft" });
+      await editor.click();
+      await page.keyboard.press("ControlOrMeta+a");
+      await page.keyboard.insertText(DRAFT);
+      await page.getByText("1 rule added, 1 rule changed.").waitFor();
+      await page.getByLabel("Requests: a JSON array").fill(REQUESTS);
+      await page.getByRole("button", { name: /^Compare \d/ }).click();
+      await page.getByText("3 of 4 requests").waitFor();
+      await page.locator("main").evaluate((main) => main.scrollTo(0, 0));
+    },
+  },
+  {
+    name: "policy-problems",
+    path: "/policy?view=draft",
+    expected: [/status of 400/],
+    prepare: async (page) => {
+      const editor = page.getByRole("textbox", { name: "policy draft" });
+      await editor.click();
+      await page.keyboard.press("ControlOrMeta+a");
+      await page.keyboard.insertText(
+        DRAFT.replace("require_approval", "require_aproval").replace("risk_tags", "risk_tag"),
+      );
+      await page.getByRole("list", { name: "problems" }).waitFor();
+    },
+  },
+  { name: "policy-releases", path: "/policy?view=releases" },
   {
     name: "jobs",
     path: "/jobs",

@@ -15,7 +15,8 @@ try {
   for (const scene of scenes) {
     for (const width of [1440, 390]) {
       for (const scheme of ["light", "dark"] as const) {
-        const page = await dashboard.open(scene.path, { width, height: width === 390 ? 844 : 900, scheme });
+        const height = width === 390 ? 844 : 900;
+        const page = await dashboard.open(scene.path, { width, height, scheme, expected: scene.expected ?? [] });
         await page.waitForLoadState("networkidle", { timeout: 3_000 }).catch(() => {});
         await scene.prepare?.(page, dashboard);
         const png = smallPng(await page.screenshot());

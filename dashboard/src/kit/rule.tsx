@@ -1,6 +1,6 @@
 /** A rule of the policy: what it matches and what it decides. */
 import type { ComponentChildren } from "preact";
-import type { JobSafety, PolicyRule } from "../../../src/client/schema.ts";
+import type { JobSafety, PolicyRuleTerms } from "../../../src/client/schema.ts";
 import { Badge, type Tone } from "./badge.tsx";
 import { Facts } from "./layout.tsx";
 import { duration } from "./numbers.ts";
@@ -19,13 +19,15 @@ export function EffectBadge({ effect }: { readonly effect: string }) {
   return <Badge tone={TONES[name] ?? "quiet"}>{name.replaceAll("_", " ")}</Badge>;
 }
 
-/** The parts of `match` as lines: `topics: pay.>`. */
-export function matchParts(match: PolicyRule["match"]): readonly (readonly [string, string])[] {
+const asText = (value: unknown): string => (typeof value === "object" ? JSON.stringify(value) : String(value));
+
+/** The parts of `match`, or of the terms, as lines: `topics: pay.>`. */
+export function matchParts(match: object): readonly (readonly [string, string])[] {
   return Object.entries(match).flatMap(([part, value]) => {
     const name = part.replaceAll("_", " ");
-    if (typeof value === "string") return [[name, value] as const];
-    if (Array.isArray(value)) return value.length === 0 ? [] : [[name, value.join(", ")] as const];
-    return Object.entries(value ?? {}).map(
+    if (Array.isArray(value)) return value.length === 0 ? [] : [[name, value.map(asText).join(", ")] as const];
+    if (typeof value !== "object" || value === null) return [[name, String(value)] as const];
+    return Object.entries(value).map(
       ([key, inner]) => [`${name} ${key}`, Array.isArray(inner) ? inner.join(", ") : String(inner)] as const,
     );
   });
@@ -51,17 +53,19 @@ export function shadowFacts({
   ];
 }
 
-export function RuleFacts({ rule }: { readonly rule: PolicyRule }) {
-  const { approval, constraints, remediations } = rule;
-  const parts = matchParts(rule.match);
+export function RuleFacts({ rule }: { readonly rule: PolicyRuleTerms & { readonly position?: number } }) {
+  const { id: _, position: __, match, decision, reason, approval, constraints, remediations, shadow, ...terms } = rule;
+  const parts = matchParts(match);
+  const asCode = ([name, text]: readonly [string, string]) => [name, <code key={name}>{text}</code>] as const;
   return (
     <Facts
       of={[
-        ["decision", <EffectBadge key="effect" effect={rule.decision} />],
-        ["reason", rule.reason],
-        ["shadow", rule.shadow && "evaluated and recorded, not enforced"],
-        ...parts.map(([name, text]) => [name, <code key={name}>{text}</code>] as const),
+        ["decision", <EffectBadge key="effect" effect={decision} />],
+        ["reason", reason],
+        ["shadow", shadow && "evaluated and recorded, not enforced"],
+        ...parts.map(asCode),
         ["matches", parts.length === 0 && "every request"],
+        ...matchParts(terms).map(asCode),
         ["approval expires", approval?.expires_ms != null && duration(approval.expires_ms)],
         ["submitter approves", approval && (approval.by_submitter ? "allowed" : "refused")],
         ["constraints", constraints && <code>{JSON.stringify(constraints)}</code>],

@@ -37,7 +37,13 @@ export const NAV: readonly (readonly [string, readonly NavEntry[]])[] = [
       { path: "/workers", text: "Workers", key: "o" },
     ],
   ],
-  ["Change", [{ path: "/rollouts", text: "Rollouts", key: "l", isForAllTenants: true }]],
+  [
+    "Change",
+    [
+      { path: "/policy", text: "Policy", key: "p" },
+      { path: "/rollouts", text: "Rollouts", key: "l", isForAllTenants: true },
+    ],
+  ],
   [
     "Administer",
     [
@@ -72,6 +78,7 @@ export const PAGES: readonly PageEntry[] = [
   { path: "/schedules/:id", load: async () => (await import("./schedules/schedule-page.tsx")).SchedulePage },
   { path: "/keys", load: async () => (await import("./keys/keys-page.tsx")).KeysPage },
   { path: "/workers", load: async () => (await import("./workers/workers-page.tsx")).WorkersPage },
+  { path: "/policy", load: async () => (await import("./policy/policy-page.tsx")).PolicyPage },
   { path: "/rollouts", load: async () => (await import("./rollouts/rollouts-page.tsx")).RolloutsPage },
   { path: "/rollouts/:id", load: async () => (await import("./rollouts/rollout-page.tsx")).RolloutPage },
   { path: "/runs/:id", load: async () => (await import("./runs/run-page.tsx")).RunPage },

@@ -31,7 +31,8 @@ rules:
   - {id: b, match: {}, decision: require_approval, reason: r, approval: {expires: 90m, by_submitter: true}}
   - {id: c, match: {}, decision: throttle, reason: r, throttle: {rate: 10/1m, by: "label:team"}}
   - {id: d, match: {}, decision: deny, reason: r, velocity: {max: 3, within: 10m, by: caller}}
-  - {id: e, match: {}, decision: allow, reason: r}
+  - {id: e, match: {}, decision: deny, reason: r, shadow: true}
+  - {id: f, match: {}, decision: allow, reason: r, budget: [{tokens: 1000, per: job}, {usd: 2.5, per: tenant}]}
 `;
 
 function read(text: string) {

@@ -1,5 +1,5 @@
 /** A rollout with a judgement, from real runs. */
-import type { Client } from "../../src/client/client.ts";
+import type { Client } from "../../../src/client/client.ts";
 
 const RUNS = 280;
 /** Fewer than a tenant may have open. */

@@ -1,8 +1,8 @@
 // Rollouts: started from the form, judged on real jobs of both arms, paused, promoted and rolled back.
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { Dashboard, expectAccessible } from "./harness.ts";
-import { createKeys, type TestKeys } from "./keys.ts";
+import { Dashboard, expectAccessible } from "../harness.ts";
+import { createKeys, type TestKeys } from "../keys.ts";
 
 let dashboard: Dashboard;
 let keys: TestKeys;
