@@ -63,6 +63,38 @@ test("a run is paused, resumed and cancelled", async () => {
   await page.context().close();
 });
 
+test("a run that is undone shows what was undone; it is stopped, and a failed compensation is retried", async () => {
+  const undo = (topic: string) => ({ compensate: { topic } });
+  await dashboard.api.workflows.apply({
+    id: "saga",
+    steps: {
+      charge: { topic: "demo.echo", ...undo("demo.echo") },
+      book: { topic: "demo.echo", depends_on: ["charge"], ...undo("ops.unserved") },
+      seat: { topic: "demo.echo", depends_on: ["book"], ...undo("demo.broken") },
+      mail: { topic: "demo.broken", depends_on: ["seat"] },
+    },
+  } as never);
+  const { run_id } = await dashboard.api.runs.start("saga", { input: {} });
+  const page = await dashboard.open(`/runs/${run_id}`);
+  const section = page.getByRole("region", { name: "Compensation", exact: true });
+  await section.getByText("0 of 3 steps undone; undoing book; 1 failed").waitFor();
+  await node(page, "book").getByText("undoing").waitFor();
+  await expectAccessible(page);
+  await page.locator(".page-actions").getByRole("button", { name: "Stop undoing", exact: true }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Stop undoing", exact: true }).click();
+  await section.getByText("undoing book; 1 failed; stopped").waitFor();
+  // The compensation that waits for a worker is given up.
+  await dashboard.api.jobs.cancel(`${run_id}:book.undo@1`);
+  await section.getByText("0 of 3 steps undone; 2 failed; stopped").waitFor();
+  await page.locator(".page-title .badge", { hasText: "failed" }).waitFor();
+  await section.getByText("not undone").first().waitFor();
+  // The cancelled one has no dead letter.
+  await section.getByRole("button", { name: "Retry", exact: true }).click();
+  const history = async () => JSON.stringify((await dashboard.api.jobs.get(`${run_id}:seat.undo@1`)).history);
+  await expect.poll(history).toContain("revived");
+  await page.context().close();
+});
+
 test("L53: a run with 10,000 children is one node with counts, without long tasks", async () => {
   const input = { items: Array.from({ length: CHILDREN }, (_, n) => n) };
   const { run_id } = await dashboard.api.runs.start("wide", { input });

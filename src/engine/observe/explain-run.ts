@@ -3,6 +3,7 @@ import { type Fan, isRunFinal, isStepSettled, type LoopRun, type Run, type StepR
 import {
   compensationProgress,
   describeCompensation,
+  hasDeadLetter,
   type StepCompensation,
 } from "../../core/model/runs/compensation.ts";
 import type { Plan, PlanStep } from "../../core/workflow/definition/plan.ts";
@@ -90,12 +91,14 @@ function withCompensation(run: Run, reason: string): string {
   return progress === null ? reason : `${reason}; ${describeCompensation(progress)}`;
 }
 
-/** Redrives the compensation of a step that failed. The children of a list have a dead letter each. */
+/** Redrives the first compensation that failed. The items of a list have a dead letter each; one without a job has none. */
 function failedCompensation(run: Run): string | null {
-  const [stepId] = compensationProgress(run)?.failed ?? [];
-  if (stepId === undefined) return null;
-  const { jobId } = run.steps[stepId]?.compensation ?? {};
-  return jobId === undefined ? "cordum dlq list" : `cordum dlq retry ${jobId}`;
+  for (const stepId of compensationProgress(run)?.failed ?? []) {
+    const own = run.steps[stepId]?.compensation;
+    if (own && hasDeadLetter(own)) return `cordum dlq retry ${own.jobId}`;
+    if (own?.fan !== undefined) return "cordum dlq list";
+  }
+  return null;
 }
 
 async function stepWait(

@@ -50,6 +50,29 @@ describe("against a gateway", () => {
     await gateway.close();
   });
 
+  test("shows what a run undoes and has undone, and stops it", async () => {
+    const saga = `id: saga
+steps:
+  charge: {topic: demo.echo, compensate: {topic: demo.echo}}
+  book: {topic: demo.echo, depends_on: [charge], compensate: {topic: ops.unserved}}
+  mail: {topic: demo.broken, depends_on: [book]}
+`;
+    await run("workflow", "apply", file("saga.yaml", saga));
+    const id = (await run("run", "start", "saga", "{}")).out.trim();
+    await expect.poll(async () => (await run("run", "get", id)).out).toContain("undoing: book");
+    const shown = (await run("run", "get", id)).out;
+    expect(shown).toMatch(/ends with +permanent demo failure/);
+    expect(shown).toMatch(/compensation +undone: 0 of 2; undoing: book/);
+    expect((await run("run", "explain", id)).out).toMatch(/book +SCHEDULED +undoing: /);
+    expect((await run("run", "cancel", id, "--no-compensate")).out).toBe(`run ${id} is now ENDING\n`);
+    await run("job", "cancel", `${id}:book.undo@1`);
+    const watched = await run("run", "watch", id);
+    expect(watched.exitCode).toBe(1);
+    const ended = (await run("run", "get", id)).out;
+    expect(ended).toContain("permanent demo failure; undone: 0 of 2; failed to undo: book; not undone: charge");
+    expect(ended).toMatch(/book +SUCCEEDED.*failed to undo: /);
+  });
+
   test("applies, starts, pauses, explains, approves, watches and reruns", async () => {
     expect((await json("workflow", "apply", join(dir, "order.yaml"))).items).toMatchObject([
       { workflow_id: "order", version: 1, created: false },

@@ -175,6 +175,7 @@ describe("the compensation of a run that fails", () => {
       state: "FAILED",
       error: { name: "ExpressionFailed", message: expect.stringContaining("`compensate.input`") },
     });
+    expect(harness.runOf(id).steps.book?.compensation?.jobId).toBeUndefined();
     expect(undone).toHaveLength(1);
     expect(harness.runOf(id).state).toBe("FAILED");
   });

@@ -13,6 +13,7 @@ import { Show } from "../../kit/state.tsx";
 import { Time } from "../../kit/time.tsx";
 import { stateCounts } from "./plan.ts";
 import { RunActions } from "./run-actions.tsx";
+import { RunCompensation } from "./run-compensation.tsx";
 import { RunPlan } from "./run-plan.tsx";
 import { RunSteps } from "./run-steps.tsx";
 import { RunTimeline } from "./run-timeline.tsx";
@@ -57,6 +58,7 @@ function RunView({ run, of }: { readonly run: RunDetail; readonly of: Resource<R
           <p class="message">{run.error.message}</p>
         </Section>
       )}
+      <RunCompensation run={run} reload={() => void of.reload()} />
       <Tabs
         name="view"
         tabs={[

@@ -8,6 +8,7 @@ import { toneOf } from "../../kit/badge.tsx";
 import { counted, duration } from "../../kit/numbers.ts";
 import { Loading } from "../../kit/state.tsx";
 import { criticalPath, durationOf, NODE, type PlanLayout, type PlanShape, shapeOf } from "./plan.ts";
+import { undoText } from "./run-compensation.tsx";
 import "./runs.css";
 
 export function RunPlan({ steps }: { readonly steps: RunDetail["steps"] }) {
@@ -64,11 +65,12 @@ function StepNode({ id, step, place, isCritical }: NodeProps) {
   const spentMs = durationOf(step, isOpen ? everySecond.value : 0);
   const state = step.state.toLowerCase().replaceAll("_", " ");
   const time = spentMs === null ? "" : duration(spentMs);
-  const progress = step.children === undefined ? state : childText(step.children);
+  const own = step.compensation;
+  const progress = own !== undefined ? undoText(own) : step.children === undefined ? state : childText(step.children);
   return (
     <a
       href={hrefWith({ step: isChosen ? null : id })}
-      class={`node ${toneOf(step.state)}${isCritical ? " critical" : ""}${isChosen ? " chosen" : ""}${step.started_at === null ? " unstarted" : ""}`}
+      class={`node ${toneOf(own?.state ?? step.state)}${own === undefined ? "" : " undone"}${isCritical ? " critical" : ""}${isChosen ? " chosen" : ""}${step.started_at === null ? " unstarted" : ""}`}
       data-step={id}
       aria-current={isChosen ? "true" : undefined}
     >

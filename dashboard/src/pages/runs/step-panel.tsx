@@ -11,6 +11,7 @@ import { Json } from "../../kit/json.tsx";
 import { Facts, Id, Section } from "../../kit/layout.tsx";
 import { type Column, VirtualTable } from "../../kit/table.tsx";
 import { Time } from "../../kit/time.tsx";
+import { undoText } from "./run-compensation.tsx";
 
 interface PanelProps {
   readonly run: RunDetail;
@@ -50,6 +51,13 @@ export function StepPanel({ run, id, step }: PanelProps) {
             ["worker", step.worker_id],
             ["started", step.started_at && <Time key="started" at={step.started_at} both />],
             ["ended", step.ended_at && <Time key="ended" at={step.ended_at} both />],
+            ["compensation", step.compensation && undoText(step.compensation)],
+            [
+              "undone by",
+              step.compensation?.job_id && (
+                <Id key="undo" id={step.compensation.job_id} to={`/jobs/${segment(step.compensation.job_id)}`} />
+              ),
+            ],
             ["error", step.error && <span class="message tone-bad">{step.error.message}</span>],
           ]}
         />
@@ -79,7 +87,7 @@ function Rerun({ runId, step }: { readonly runId: string; readonly step: string 
       cli={["run rerun", runId, "--from", step]}
       confirm={{
         title: `Rerun from ${step}?`,
-        text: "A new run reuses the results before this step and repeats it and all after it. Approvals are asked for again.",
+        text: "A new run reuses the results before this step and repeats it and all after it, and steps that were undone. Approvals are asked for again.",
       }}
       done="run started"
       onDone={(response) => {

@@ -57,6 +57,10 @@ export function compensationProgress({ compensation, steps }: Compensated): Comp
   };
 }
 
+/** Whether the job that failed has a dead letter: a denied or cancelled one has none. */
+export const hasDeadLetter = ({ state, jobId, error }: StepCompensation): boolean =>
+  state === "FAILED" && jobId !== undefined && error?.name !== "Denied" && error?.name !== "Cancelled";
+
 /** `undone: 2 of 3; undoing: crm-update; failed to undo: charge`. */
 export function describeCompensation({ total, undone, running, failed, left }: CompensationProgress): string {
   const parts = [`undone: ${undone.length} of ${total}`];

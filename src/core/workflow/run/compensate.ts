@@ -76,10 +76,11 @@ function advanceCompensation(draft: Draft, step: PlanStep, compensate: Compensat
 
 function startCompensation(draft: Draft, step: PlanStep, compensate: Compensate, before: StepRun): boolean {
   if (!hasRoom(draft)) return false;
-  const jobId = stepJobId(draft.run.id, step.id, null, { isCompensation: true });
-  const line = draft.addLine("compensation_started", { stepId: step.id, jobId, cause: before.line });
-  setCompensation(draft, step, { state: "RUNNING", startedMs: draft.nowMs, jobId, line });
   const input = undoInputOf(draft, step, compensate, before.output, null);
+  const jobId = stepJobId(draft.run.id, step.id, null, { isCompensation: true });
+  const made = input.kind === "ok" ? { jobId } : {};
+  const line = draft.addLine("compensation_started", { stepId: step.id, ...made, cause: before.line });
+  setCompensation(draft, step, { state: "RUNNING", startedMs: draft.nowMs, line, ...made });
   if (input.kind === "ok") start(draft, step, compensate, input.value, null);
   else {
     draft.failedStarts += 1;
