@@ -43,6 +43,7 @@ const BEGUN_FIRST = [
   "system/rollouts/rollout-live",
   "system/faults/faults",
   "system/governance/governance",
+  "dashboard/pages",
 ].map((name) => `/test/${name}.test.ts`);
 
 class LongestFirst extends BaseSequencer {
