@@ -70,6 +70,7 @@ export class RunChecker {
     if (before && isRunFinal(before.state) && !isRejoined) this.#checkEnded(before, after);
     else this.#checkMoves(before, after, restart);
     this.#checkStepTimeouts(before, after);
+    this.#checkLoops(after);
   }
 
   /** Timeouts of lists and `parallel` steps fire on time, and the run's timer covers them. */
@@ -77,7 +78,7 @@ export class RunChecker {
     const isActive = after.state === "RUNNING" || after.state === "PAUSED";
     for (const drawn of this.#plan.runs.workflows.find(({ id }) => id === after.workflowId)?.steps ?? []) {
       const { state, startedMs = 0, fan, dueMs = fan?.dueMs ?? Number.NaN } = after.steps[drawn.id] ?? {};
-      if (drawn.timeoutSec === null || (drawn.act !== "parallel" && !fan)) continue;
+      if (drawn.timeoutSec === null || (!TIMED.includes(drawn.act) && !fan)) continue;
       const id = `${after.id} ${drawn.id}`;
       if (state === "RUNNING" && isActive && fan?.endsAs === undefined && !(after.dueMs <= dueMs))
         this.#add("timer", id, `is due at ${dueMs}, but its run at ${after.dueMs}`);
@@ -139,10 +140,29 @@ export class RunChecker {
       this.#add("run_moves", after.id, `went from ${from} to ${after.state}`);
     }
     if (restart !== null) return;
+    const workflow = this.#plan.runs.workflows.find(({ id }) => id === after.workflowId);
     for (const [stepId, { state }] of Object.entries(before?.steps ?? {})) {
       const now = after.steps[stepId]?.state ?? "PENDING";
-      const isLegal = state === now || (state === "RUNNING" && isStepSettled(now));
+      const isLegal =
+        state === now || (state === "RUNNING" && isStepSettled(now)) || isRepeated(workflow, stepId, before, after);
       if (!isLegal) this.#add("run_moves", after.id, `step ${stepId} went from ${state} to ${now}`);
+    }
+  }
+
+  /** A loop stays within its bound, and its next iteration reads the state that the one before left. */
+  #checkLoops(after: Run): void {
+    for (const { id, loop } of this.#plan.runs.workflows.find((one) => one.id === after.workflowId)?.steps ?? []) {
+      const { state, loop: is } = after.steps[id] ?? {};
+      if (!loop || !is || state !== "RUNNING") continue;
+      const about = `${after.id} ${id}`;
+      if (is.iteration > loop.iterationsMax)
+        this.#add("loop", about, `is in iteration ${is.iteration} of at most ${loop.iterationsMax}`);
+      const output = is.previous?.[loop.body[0] ?? ""]?.output;
+      // Beyond its limit the record has pointers.
+      if (output?.kind === "pointer") continue;
+      const carried = output?.kind === "inline" ? (output.value as { readonly n?: number }).n : undefined;
+      if (is.iteration > 1 && carried !== is.iteration - 1)
+        this.#add("loop", about, `iteration ${is.iteration} carries ${carried} from the one before`);
     }
   }
 
@@ -178,9 +198,9 @@ export class RunChecker {
 
   /** A step's job is created once, in a commit of its run, after all its dependencies are settled. */
   #checkNew(change: Change, workflow: SimWorkflow, drawn: SimStep, job: Job): void {
-    const { runId = "", stepId = "", index } = job.step ?? {};
+    const { runId = "", stepId = "", index, iteration } = job.step ?? {};
     const isCompensation = job.step?.isCompensation === true;
-    const key = `${runId}/${stepId}/${index ?? ""}${isCompensation ? " undo" : ""}`;
+    const key = `${runId}/${stepId}/${index ?? ""}/${iteration ?? ""}${isCompensation ? " undo" : ""}`;
     const known = this.#jobOf.get(key);
     if (known !== undefined) this.#add("step_order", key, `has job ${known} already, and got ${job.id}`);
     this.#jobOf.set(key, job.id);
@@ -198,7 +218,8 @@ export class RunChecker {
     }
     for (const id of dependenciesOf(workflow, drawn)) {
       const state = run.steps[id]?.state ?? "PENDING";
-      const isBranch = workflow.steps.some(({ id: around, branches }) => around === id && branches.includes(stepId));
+      const around = workflow.steps.find((step) => step.id === id);
+      const isBranch = around?.branches.includes(stepId) || around?.loop?.body.includes(stepId);
       if (isStepSettled(state) || (isBranch && state === "RUNNING")) continue;
       this.#add("step_order", job.id, `created while its dependency ${id} is ${state}`);
     }
@@ -207,4 +228,13 @@ export class RunChecker {
   #add(checker: Parameters<Violations["add"]>[0], id: string, hint: string): void {
     this.#violations.add(checker, id, hint);
   }
+}
+
+/** Steps without a job that have a deadline. */
+const TIMED: readonly string[] = ["parallel", "wait", "loop"];
+
+/** A step of a loop starts again with the next iteration. */
+function isRepeated(workflow: SimWorkflow | undefined, stepId: string, before: Run | null, after: Run): boolean {
+  const loop = workflow?.steps.find((step) => step.loop?.body.includes(stepId))?.id ?? "";
+  return (after.steps[loop]?.loop?.iteration ?? 0) > (before?.steps[loop]?.loop?.iteration ?? 0);
 }

@@ -78,6 +78,8 @@ function checkChildren({ plan, violations }: Ended, runs: ReadonlyMap<string, Ru
   const counts = new Map<string, Map<string, number>>();
   for (const { step, state } of jobs) {
     if (step?.index === undefined || step.isCompensation) continue;
+    // The run has the counts of the last iteration.
+    if (step.iteration !== runs.get(step.runId)?.steps[step.stepId]?.fan?.iteration) continue;
     const key = `${step.runId} ${step.stepId}`;
     const own = counts.get(key) ?? new Map<string, number>();
     const as = state === "SUCCEEDED" ? "succeeded" : isFinal(state) ? "ended" : "open";

@@ -57,6 +57,8 @@ export const CHECKERS = {
   run_outcome: "steps and runs end as the reference model predicts from the ends of their jobs",
   compensation:
     "a run that did not succeed has undone each step that its workers completed, once, and records what failed",
+  events: "an accepted event is kept until one step takes it, and an event id is accepted once",
+  loop: "a loop stays within its bound, and each iteration has the state that the one before left",
   run_left: "after the faults stop, every run has ended, no job or sub-run is orphaned, and every parent is notified",
   arm: "a unit keeps the arms it was created with, every process draws the same, and only treated units use the treatment",
   rollback: "no treatment is used a minute after its rollout was rolled back or ended",

@@ -3,6 +3,7 @@ import type { WorldMutation } from "../simulate.ts";
 import { BUS_MUTANTS } from "./bus-mutants.ts";
 import { CLOCK_MUTANTS } from "./clock-mutants.ts";
 import { COMPENSATION_MUTANTS } from "./compensation-mutants.ts";
+import { EVENT_MUTANTS } from "./event-mutants.ts";
 import { ROLLOUT_MUTANTS } from "./rollout-mutants.ts";
 import { RUN_MUTANTS } from "./run-mutants.ts";
 import { SAFETY_MUTANTS } from "./safety-mutants.ts";
@@ -20,6 +21,7 @@ export const MUTANTS: readonly Mutant[] = [
   ...SAFETY_MUTANTS,
   ...RUN_MUTANTS,
   ...COMPENSATION_MUTANTS,
+  ...EVENT_MUTANTS,
   ...CLOCK_MUTANTS,
   ...ROLLOUT_MUTANTS,
 ];

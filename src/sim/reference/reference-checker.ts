@@ -1,25 +1,15 @@
 import { isFinal, JOBS, type Job, type JobState, REDRIVABLE } from "../../core/model/job.ts";
 import type { StepRef } from "../../core/model/job-details.ts";
-import { isRunFinal, RUNS, type Run } from "../../core/model/run.ts";
+import { isRunFinal, RUNS, type Run, type TimelineLine } from "../../core/model/run.ts";
 import { CREATED_MAX } from "../../engine/runs/index.ts";
 import type { Change, Versioned } from "../../ports/store.ts";
 import type { Violations } from "../checks/violations.ts";
 import type { RunPlan, SimWorkflow } from "../workload/run-plan.ts";
+import { linesIn } from "./commit-lines.ts";
+import { describeRun, describeState } from "./describe-state.ts";
+import type { RefChild, RefCommit, RefEnd, RefEvent, RefReceived, RefState } from "./model.ts";
 import { hasKeptApprovals, rerunRef, stepsAfter } from "./rerun-reference.ts";
-import {
-  applyEvents,
-  fingerprint,
-  openJobsOf,
-  pauseRef,
-  type RefChild,
-  type RefCommit,
-  type RefEnd,
-  type RefEvent,
-  type RefState,
-  refJob,
-  runStateOf,
-  startRef,
-} from "./run-reference.ts";
+import { applyEvents, fingerprint, openJobsOf, pauseRef, refJob, startRef, unsettledEvents } from "./run-reference.ts";
 import { undoJob } from "./undo-reference.ts";
 
 /**
@@ -31,7 +21,7 @@ export class RunReferenceChecker {
   readonly #plan: RunPlan;
   readonly #violations: Violations;
   readonly #states = new Map<string, readonly RefState[]>();
-  /** The step jobs of each run, by `refJob`. */
+  /** The step jobs of each run, by `refJob` and iteration. */
   readonly #jobs = new Map<string, Map<string, Job>>();
 
   constructor(plan: RunPlan, violations: Violations) {
@@ -52,6 +42,7 @@ export class RunReferenceChecker {
         const [was, is] = [(before[index]?.value ?? null) as Run | null, value as Run];
         this.#compare(was, is, {
           ended: ended.get(id) ?? [],
+          lines: linesIn(change, was, is),
           redriven: redrivenIn(change, before, id),
           isKeeping: was === null && hasKeptApprovals(change, is),
         });
@@ -63,27 +54,29 @@ export class RunReferenceChecker {
     const { step } = after ?? {};
     if (after === null || step === undefined) return;
     const job = jobIn(step);
+    const key = `${job}@${step.iteration ?? 1}`;
     const jobs = this.#jobs.get(step.runId) ?? new Map<string, Job>();
     this.#jobs.set(step.runId, jobs);
-    jobs.set(job, after);
+    jobs.set(key, after);
     if (!isFinal(after.state) || (before !== null && isFinal(before.state)) || isStoppedByRun(after)) return;
     const all = ended.get(step.runId) ?? [];
     all.push({ job, end: END_OF[after.state] ?? "fail", isNew: before === null });
     ended.set(step.runId, all);
   }
 
-  #compare(before: Run | null, after: Run, { ended, redriven, isKeeping }: Seen): void {
+  #compare(before: Run | null, after: Run, { ended, lines, redriven, isKeeping }: Seen): void {
     const workflow = this.#plan.workflows.find(({ id }) => id === after.workflowId);
     if (workflow === undefined) return;
     if (before !== null && isRunFinal(before.state) && redriven === null) return;
-    const jobs = this.#jobs.get(after.id) ?? new Map<string, Job>();
+    const jobs = currentJobs(workflow, after, this.#jobs.get(after.id));
     const known = this.#states.get(after.id) ?? [];
     if (before !== null && known.length === 0) return;
     const possible = distinct(
       timesOf(before, after).flatMap((nowMs) => {
         const isRefused = refusedAt(nowMs, workflow, after, jobs);
-        const commit = commitOf(after, jobs, isRefused, startedIn(before, after));
-        const inputs: Inputs = { before, after, ended, commit };
+        const isLate = (id: string) => (before?.steps[id]?.dueMs ?? Number.POSITIVE_INFINITY) <= nowMs;
+        const commit = { ...commitOf(after, jobs, isRefused, startedIn(before, after)), isLate };
+        const inputs: Inputs = { before, after, ended, lines, commit };
         const from = before === null ? [this.#start(workflow, after, commit, isKeeping)] : known;
         return from.flatMap((state) =>
           inAnyOrder(workflow, stopped(redriven ? rejoined(workflow, state, redriven) : state, after), inputs),
@@ -125,6 +118,19 @@ const jobIn = ({ stepId, index, isCompensation }: StepRef): string =>
 function stopped(state: RefState, { compensation }: Run): RefState {
   const isStopped = compensation?.isStopped === true;
   return isStopped === state.undo.isStopped ? state : { ...state, undo: { ...state.undo, isStopped } };
+}
+
+/** The jobs of the current iterations by `refJob`. */
+function currentJobs({ steps }: SimWorkflow, run: Run, all: ReadonlyMap<string, Job> = new Map()): Map<string, Job> {
+  const jobs = new Map<string, Job>();
+  for (const job of all.values()) {
+    if (job.step === undefined) continue;
+    const { stepId, iteration } = job.step;
+    const loop = steps.find((step) => step.loop?.body.includes(stepId));
+    if (iteration === undefined || iteration === run.steps[loop?.id ?? ""]?.loop?.iteration)
+      jobs.set(jobIn(job.step), job);
+  }
+  return jobs;
 }
 
 /** After a redrive the step runs again, and its dependents and the steps cancelled by the run's end are pending. */
@@ -206,12 +212,13 @@ const withOpen = (children: readonly RefChild[], index: number): readonly RefChi
 /** What a commit contains beside the run. */
 interface Seen {
   readonly ended: readonly EndedJob[];
+  readonly lines: readonly TimelineLine[];
   readonly redriven: Job | null;
   /** The audit entry of a person who keeps the approvals of the earlier run. */
   readonly isKeeping: boolean;
 }
 
-interface Inputs extends Pick<Seen, "ended"> {
+interface Inputs extends Pick<Seen, "ended" | "lines"> {
   readonly before: Run | null;
   readonly after: Run;
   readonly commit: RefCommit;
@@ -224,19 +231,21 @@ interface Inputs extends Pick<Seen, "ended"> {
 function inAnyOrder(
   workflow: SimWorkflow,
   state: RefState,
-  { before, after, ended, commit }: Inputs,
+  { before, after, ended, lines, commit }: Inputs,
 ): readonly RefState[] {
   const ends = ended.filter(({ isNew }) => !isNew);
   const denied = ended.filter(({ isNew }) => isNew);
-  const paused = pausedIn(before, after);
+  const paused = pausedIn(lines);
   const pause: Action = (from) => (paused === null ? from : pauseRef(workflow, from, paused, commit));
   // The engine starts steps after the last event: a run that is resumed and fails in one commit starts none.
   const pauseFirst: Action = (from) => (paused === null || from.end !== null ? from : { ...from, isPaused: paused });
   const apply = (from: RefState, events: readonly RefEvent[]) => applyEvents(workflow, from, events, commit);
   const ending = endIn(after);
-  const actions = [expiriesIn(after), ending].filter((events) => events.length > 0);
+  const actions = [expiriesIn(after, lines), ending].filter((events) => events.length > 0);
+  const received = receivedIn(after, lines);
   const deny: Action = (from) => applyDenied(workflow, from, denied, commit);
   const results: RefState[] = [];
+  if (received.length > 0) return withReceived(workflow, state, { before, after, ended, lines, commit });
   const visit = (from: RefState, at: number, next: number, isEarly: boolean): void => {
     const settled: Action = (to) => (isEarly ? deny(to) : to);
     const action = actions[next];
@@ -263,13 +272,47 @@ function inAnyOrder(
 
 type Action = (state: RefState) => RefState;
 
-/** Timeouts of lists and `parallel` steps. The model has no times, so they are inputs. */
-function expiriesIn({ steps }: Run): readonly RefEvent[] {
+/** Timeouts of lists and of steps without a job. The model has no times, so they are inputs. */
+function expiriesIn({ steps }: Run, lines: readonly TimelineLine[]): readonly RefEvent[] {
   const late = Object.keys(steps).filter((id) => {
     const { state, fan, dueMs = fan?.dueMs } = steps[id] ?? {};
     return dueMs !== undefined && (state === "TIMEOUT" || fan?.endsAs === "TIMEOUT");
   });
-  return late.map((id) => ({ expire: id }));
+  // A step of a loop may have started again in the same commit.
+  const ended = lines.flatMap(({ event, stepId = "", jobId }) =>
+    event === "step_timed_out" && jobId === undefined ? [stepId] : [],
+  );
+  return [...new Set([...late, ...ended])].map((id) => ({ expire: id }));
+}
+
+/** The events that the commit accepted. A key that equals the number of the order is that of its correlated steps. */
+function receivedIn({ labels }: Run, lines: readonly TimelineLine[]): readonly RefReceived[] {
+  return lines.flatMap(({ event, why = "" }) => {
+    if (event !== "event_received") return [];
+    const [, name = "", key = null] = /^event `([^`]*)`(?:, correlation key `([^`]*)`)?$/.exec(why) ?? [];
+    return [{ event: name, key: key === labels.run_order ? "own" : key }];
+  });
+}
+
+/**
+ * Events arrive between the ends of jobs, which may end the loop of the step that would take them. They do not settle
+ * anything by themselves, so all of one commit are tried at each place.
+ */
+function withReceived(workflow: SimWorkflow, state: RefState, inputs: Inputs): readonly RefState[] {
+  const { after, lines, ended } = inputs;
+  const others = lines.filter(({ event }) => event !== "event_received");
+  const received = receivedIn(after, lines).map((receive) => ({ receive }));
+  const ends = ended.filter(({ isNew }) => !isNew);
+  const unsettled = (from: RefState, events: readonly RefEvent[]) =>
+    unsettledEvents(workflow, from, events, inputs.commit);
+  return ends
+    .map((_, at) => at + 1)
+    .concat(0)
+    .flatMap((at) => {
+      const from = unsettled(state, [...ends.slice(0, at), ...received]);
+      const rest = ended.filter((one) => !ends.slice(0, at).includes(one));
+      return inAnyOrder(workflow, from, { ...inputs, ended: rest, lines: others });
+    });
 }
 
 function endIn({ endsAs, state }: Run): readonly RefEvent[] {
@@ -278,8 +321,8 @@ function endIn({ endsAs, state }: Run): readonly RefEvent[] {
 }
 
 /** Whether the last request of this commit pauses or resumes the run; null: neither. */
-function pausedIn(before: Run | null, after: Run): boolean | null {
-  const requests = after.lines.filter(({ seq }) => seq >= (before?.lineCount ?? 0)).map(({ event }) => event);
+function pausedIn(lines: readonly TimelineLine[]): boolean | null {
+  const requests = lines.map(({ event }) => event);
   const last = requests.findLast((event) => event === "run_paused" || event === "run_resumed");
   return last === undefined ? null : last === "run_paused";
 }
@@ -290,7 +333,7 @@ function commitOf(
   jobs: ReadonlyMap<string, Job>,
   isRefused: RefCommit["isRefused"],
   started: number,
-): RefCommit {
+): Omit<RefCommit, "isLate"> {
   const isFull = started >= CREATED_MAX;
   return {
     at: lineCount,
@@ -301,6 +344,7 @@ function commitOf(
       const known = jobs.get(job);
       return known === undefined || isStoppedByRun(known);
     },
+    iterationMax: (stepId) => steps[stepId]?.loop?.iteration ?? Number.POSITIVE_INFINITY,
     createdMax: (stepId) => {
       const { spawned = 0, dueMs = Number.POSITIVE_INFINITY } = steps[stepId]?.fan ?? {};
       const isBounded = isFull || updatedMs >= dueMs;
@@ -329,31 +373,6 @@ function applyDenied(workflow: SimWorkflow, state: RefState, denied: readonly En
 function distinct(states: readonly RefState[]): readonly RefState[] {
   return [...new Map(states.map((state) => [`${fingerprint(state)} ${state.isPaused}`, state])).values()];
 }
-
-function describeState(workflow: SimWorkflow, state: RefState): string {
-  const steps = workflow.steps.map(({ id }) => {
-    const own = state.children.get(id);
-    const count = (...kinds: readonly RefChild[]): number => own?.filter((child) => kinds.includes(child)).length ?? 0;
-    const [open, ok, stopped] = [count("open", "stopping"), count("ok"), count("stopped")];
-    const failed = (own?.length ?? 0) - open - ok - stopped;
-    return `${id} ${state.steps.get(id) ?? "PENDING"}${own ? counts(open, ok, failed, stopped) : ""}`;
-  });
-  const open = [...openJobsOf(state, workflow)].sort();
-  return `${steps.join(", ")}; out: ${open.join(" ")}; ${runStateOf(workflow, state)}`;
-}
-
-/** With the counts of the lists that the model follows; a rerun keeps lists without their children. */
-function describeRun(run: Run, { steps: all }: SimWorkflow, open: readonly string[], { children }: RefState): string {
-  const steps = all.map(({ id }) => {
-    const { state = "PENDING", fan } = run.steps[id] ?? {};
-    const isFollowed = fan && children.has(id);
-    return `${id} ${state}${isFollowed ? counts(fan.open, fan.succeeded, fan.failed, fan.cancelled) : ""}`;
-  });
-  return `${steps.join(", ")}; out: ${[...open].sort().join(" ")}; ${run.state}`;
-}
-
-const counts = (open: number, ok: number, failed: number, stopped: number): string =>
-  ` (${open} open, ${ok} ok, ${failed} failed, ${stopped} stopped)`;
 
 const END_OF: Partial<Record<JobState, RefEnd>> = {
   SUCCEEDED: "ok",

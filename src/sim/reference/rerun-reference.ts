@@ -2,7 +2,8 @@ import { AUDIT_PENDING, type PendingAudit } from "../../core/model/audit.ts";
 import { isStepFailure, type Run, type StepState } from "../../core/model/run.ts";
 import type { Change } from "../../ports/store.ts";
 import type { RunPlan, SimWorkflow } from "../workload/run-plan.ts";
-import { dependenciesOf, type RefState } from "./run-reference.ts";
+import type { RefState } from "./model.ts";
+import { dependenciesOf } from "./run-reference.ts";
 import { undoneSteps } from "./undo-reference.ts";
 
 type StepStates = ReadonlyMap<string, StepState>;
@@ -44,13 +45,13 @@ function asksIn(plan: RunPlan, workflow: SimWorkflow, stepId: string): boolean {
   return step?.kind === "approval" || (inner?.steps.some(({ id }) => asksIn(plan, inner, id)) ?? false);
 }
 
-/** An approval before a repeated step is asked for again; one in a branch repeats its whole `parallel` step. */
+/** An approval before a repeated step is asked for again; one in a branch or a loop repeats the whole `parallel` step or loop. */
 function scopeOf(workflow: SimWorkflow, given: readonly string[], from: readonly string[]) {
   const again = new Set(from.flatMap((id) => [...stepsAfter(workflow, id)]));
   for (let before = -1; before !== again.size; ) {
     before = again.size;
     for (const id of given) {
-      const isBranch = workflow.steps.some(({ branches }) => branches.includes(id));
+      const isBranch = workflow.steps.some(({ branches, loop }) => [...branches, ...(loop?.body ?? [])].includes(id));
       const after = stepsAfter(workflow, id);
       if (isBranch && [...after].some((later) => again.has(later))) for (const later of after) again.add(later);
     }
@@ -61,6 +62,8 @@ function scopeOf(workflow: SimWorkflow, given: readonly string[], from: readonly
 
 function isKept(workflow: SimWorkflow, id: string, states: StepStates): boolean {
   const state = states.get(id) ?? "PENDING";
+  const around = workflow.steps.find(({ loop }) => loop?.body.includes(id));
+  if (around && !isKept(workflow, around.id, states)) return false;
   if (state === "SUCCEEDED" || state === "SKIPPED") return true;
   if (!isStepFailure(state)) return false;
   const parallel = workflow.steps.find(({ branches }) => branches.includes(id));
@@ -74,8 +77,8 @@ export function stepsAfter(workflow: SimWorkflow, fromStep: string): ReadonlySet
     size = after.size;
     for (const step of workflow.steps) {
       if (dependenciesOf(workflow, step).some((id) => after.has(id))) after.add(step.id);
-      // A parallel step runs again with all its branches.
-      if (step.branches.some((id) => after.has(id))) after.add(step.id);
+      // A parallel step runs again with all its branches, a loop with its body.
+      if ([...step.branches, ...(step.loop?.body ?? [])].some((id) => after.has(id))) after.add(step.id);
     }
   }
   return after;

@@ -1,87 +1,24 @@
 import type { RunEnd, RunState, StepState } from "../../core/model/run.ts";
-import {
-  advanceUndo,
-  isUndoJob,
-  isUndoOver,
-  NO_UNDO,
-  type RefUndo,
-  type UndoCommit,
-  undoFingerprint,
-} from "./undo-reference.ts";
-
-/**
- * The reference model of runs: the rules of a step are applied to the whole state until a fixed point is reached. It shares
- * no code with the engine and has no times, outputs or batches. A difference to the engine is a bug in one of them.
- */
-export interface RefWorkflow {
-  /** In topological order. */
-  readonly steps: readonly RefStep[];
-}
-
-export interface RefStep {
-  readonly id: string;
-  /** `job`: a job or a sub-run; `instant`: no job; `choice`: a `condition` or a `switch`. */
-  readonly act: "job" | "instant" | "choice" | "parallel";
-  /** Explicit dependencies; `dependenciesOf` adds those from arms, branches and error handlers. */
-  readonly dependsOn: readonly string[];
-  /** `fail`, `continue`, or the id of the error handler. */
-  readonly onError: string;
-  /** The result of the step's `condition`; null: no condition. */
-  readonly when: boolean | "fault" | null;
-  /** `choice`: the steps of each arm, and the chosen arm; a list: the chosen arm of each item. */
-  readonly arms: Readonly<Record<string, readonly string[]>>;
-  readonly chosen: string | "fault" | readonly string[];
-  readonly branches: readonly string[];
-  readonly need: number;
-  /** `job`: one child per item; `parallel`: one child per item in each branch. */
-  readonly fan: RefFan | null;
-  /** It has a `compensate`. */
-  readonly isCompensated?: boolean;
-}
-
-export interface RefFan {
-  readonly count: number;
-  readonly parallelMax: number;
-  readonly isFailFast: boolean;
-  readonly failuresMax: number;
-}
-
-/** How a job ended; `cancelled`: by a request for the job, not for the run. */
-export type RefEnd = "ok" | "fail" | "timeout" | "denied" | "cancelled";
-/** `stopping`: to be cancelled by its step, which takes one or more commits. `failed_before`: failed before a redrive of its step. */
-export type RefChild = "open" | RefEnd | "stopping" | "stopped" | "failed_before";
-
-export interface RefState {
-  /** Pending steps are absent. */
-  readonly steps: ReadonlyMap<string, StepState>;
-  /** The children of each started `for_each`. */
-  readonly children: ReadonlyMap<string, readonly RefChild[]>;
-  /** The states that running lists take when their last child has stopped. */
-  readonly ending: ReadonlyMap<string, StepState>;
-  readonly isPaused: boolean;
-  /** Decided once; the run is over when all steps have settled. */
-  readonly end: RunEnd | null;
-  /** Approvals that a rerun asks for again; every later step waits for them. */
-  readonly asks: ReadonlySet<string>;
-  /** Steps that a rerun keeps. */
-  readonly kept: ReadonlySet<string>;
-  readonly undo: RefUndo;
-}
-
-/** Bounds of one commit that the model does not predict. */
-export interface RefCommit extends UndoCommit {
-  /** Whether a child that must stop has been stopped, or was never created. */
-  isStopped(job: string): boolean;
-  /** The number of children that a list may have created by now. */
-  createdMax(stepId: string): number;
-  /** Whether a delay fails at its start, without a job: it would end after the run's deadline. */
-  isRefused(job: string): boolean;
-}
+import type {
+  RefChild,
+  RefCommit,
+  RefEnd,
+  RefEvent,
+  RefFan,
+  RefLoop,
+  RefReceived,
+  RefState,
+  RefStep,
+  RefWorkflow,
+} from "./model.ts";
+import { advanceUndo, isUndoJob, isUndoOver, NO_UNDO, type RefUndo, undoFingerprint } from "./undo-reference.ts";
 
 export const UNBOUNDED: RefCommit = {
   isStopped: () => true,
   createdMax: () => Number.POSITIVE_INFINITY,
   isRefused: () => false,
+  iterationMax: () => Number.POSITIVE_INFINITY,
+  isLate: () => false,
 };
 
 /** `stepId`, or `stepId.index` for a child. */
@@ -97,16 +34,10 @@ export function startRef(
 ): RefState {
   const state: RefState = {
     ...{ steps: new Map(kept), children: new Map(), ending: new Map(), isPaused: false, end: null, asks },
-    ...{ kept: new Set(kept.keys()), undo: NO_UNDO },
+    ...{ kept: new Set(kept.keys()), undo: NO_UNDO, iterations: new Map(), mailbox: [] },
   };
   return new Transition(workflow, state, commit).settle();
 }
-
-/** `expire`: the timeout of a list or a `parallel` step; `stop`: the end of the run. */
-export type RefEvent =
-  | { readonly job: string; readonly end: RefEnd }
-  | { readonly expire: string }
-  | { readonly stop: "CANCELLED" | "TIMEOUT" };
 
 /**
  * Applies the events of one commit in their order, then the rules. Children that must stop are stopped after the last
@@ -118,13 +49,28 @@ export function applyEvents(
   events: readonly RefEvent[],
   commit: RefCommit = UNBOUNDED,
 ): RefState {
+  return new Transition(workflow, apply(workflow, state, events, commit), commit).settle();
+}
+
+/** The events without the rules, as the engine applies those of one batch. */
+export function unsettledEvents(
+  workflow: RefWorkflow,
+  state: RefState,
+  events: readonly RefEvent[],
+  commit: RefCommit,
+): RefState {
+  return apply(workflow, state, events, commit);
+}
+
+function apply(workflow: RefWorkflow, state: RefState, events: readonly RefEvent[], commit: RefCommit): Transition {
   const next = new Transition(workflow, state, { ...commit, isStopped: () => false });
   for (const event of events) {
     if ("job" in event) next.endJob(event.job, event.end);
     else if ("expire" in event) next.expire(event.expire);
+    else if ("receive" in event) next.receive(event.receive);
     else next.stop(event.stop);
   }
-  return new Transition(workflow, next, commit).settle();
+  return next;
 }
 
 export function pauseRef(
@@ -172,17 +118,21 @@ class Transition implements RefState {
   readonly steps: Map<string, StepState>;
   readonly children: Map<string, readonly RefChild[]>;
   readonly ending: Map<string, StepState>;
+  readonly iterations: Map<string, number>;
+  mailbox: readonly RefReceived[];
   readonly isPaused: boolean;
   readonly asks: ReadonlySet<string>;
   readonly kept: ReadonlySet<string>;
   end: RunEnd | null;
   undo: RefUndo;
 
-  constructor(workflow: RefWorkflow, state: RefState, commit: RefCommit) {
-    const { steps, children, ending, isPaused, end, asks, kept, undo } = state;
+  constructor(workflow: RefWorkflow, before: RefState, commit: RefCommit) {
+    const { steps, children, ending, iterations, mailbox, isPaused, end, asks, kept, undo } = before;
     this.asks = asks;
     this.kept = kept;
     this.undo = undo;
+    this.iterations = new Map(iterations);
+    this.mailbox = mailbox;
     this.#workflow = workflow;
     this.#commit = commit;
     this.steps = new Map(steps);
@@ -209,15 +159,24 @@ class Transition implements RefState {
     }
     if (own) this.#endChild(stepId, own, Number(index), end);
     else this.steps.set(stepId, STEP_END[end]);
-    if (this.#endsRun(stepId)) this.stop("FAILED");
+    this.#applyFailure(stepId);
+  }
+
+  /** The first waiting step that the event matches takes it; else the run keeps it. */
+  receive(received: RefReceived): void {
+    if (this.end !== null) return;
+    const isOpen = (id: string): boolean => this.steps.get(id) === "RUNNING" && !this.#commit.isLate(id);
+    const taker = this.#workflow.steps.find((step) => isOpen(step.id) && isTakenBy(step, received));
+    if (taker) this.steps.set(taker.id, "SUCCEEDED");
+    else this.mailbox = [...this.mailbox, received];
   }
 
   expire(stepId: string): void {
     if (this.end !== null || this.ending.has(stepId) || this.steps.get(stepId) !== "RUNNING") return;
     this.#endStep(stepId, "TIMEOUT");
-    const { branches = [] } = this.#workflow.steps.find(({ id }) => id === stepId) ?? {};
-    for (const branch of branches) this.#cancel(branch);
-    if (this.#endsRun(stepId)) this.stop("FAILED");
+    const { branches = [], loop } = this.#workflow.steps.find(({ id }) => id === stepId) ?? {};
+    for (const within of [...branches, ...(loop?.body ?? [])]) this.#cancel(within);
+    this.#applyFailure(stepId);
   }
 
   stop(end: RunEnd): void {
@@ -238,7 +197,8 @@ class Transition implements RefState {
         if (this.steps.get(step.id) === "RUNNING" && fan) this.#advanceFan(step, fan);
         // Not for a new step: its branches must be evaluated first, because a rerun may have kept some of them.
         if (!isNew && this.steps.get(step.id) === "RUNNING" && step.act === "parallel") this.#advanceBranches(step);
-        if (this.#endsRun(step.id)) this.stop("FAILED");
+        if (!isNew && this.steps.get(step.id) === "RUNNING" && step.loop) this.#advanceLoop(step.id, step.loop);
+        this.#applyFailure(step.id);
       }
     }
     if (this.end === null && !this.isPaused && steps.every(({ id }) => isSettled(this, id))) this.end = "SUCCEEDED";
@@ -256,14 +216,20 @@ class Transition implements RefState {
       else this.steps.set(step.id, "SKIPPED");
       return;
     }
+    const loop = this.#workflow.steps.find((other) => other.loop?.body.includes(step.id));
+    if (loop && this.steps.get(loop.id) !== "RUNNING") {
+      if (isSettled(this, loop.id)) this.steps.set(step.id, "SKIPPED");
+      return;
+    }
     const asked = [...this.asks].filter((id) => precedes(this.#workflow, id, step));
-    const dependencies = [...new Set([...dependenciesOf(this.#workflow, step), ...asked])];
+    const own = dependenciesOf(this.#workflow, step).filter((id) => id !== loop?.id);
+    const dependencies = [...new Set([...own, ...asked])];
     if (!dependencies.every((id) => isSettled(this, id))) return;
-    if (this.#shouldRun(step, dependencies)) this.#start(step);
+    if (this.#shouldRun(step, own, dependencies)) this.#start(step);
     else this.steps.set(step.id, "SKIPPED");
   }
 
-  #shouldRun(step: RefStep, dependencies: readonly string[]): boolean {
+  #shouldRun(step: RefStep, own: readonly string[], dependencies: readonly string[]): boolean {
     const { steps } = this.#workflow;
     const handled = steps.filter(({ onError }) => onError === step.id).map(({ id }) => id);
     if (handled.length > 0 && !handled.some((id) => hasFailed(this, id))) return false;
@@ -273,12 +239,11 @@ class Transition implements RefState {
     });
     if (isBlocked) return false;
     for (const choice of steps) {
-      const own = Object.keys(choice.arms).filter((arm) => choice.arms[arm]?.includes(step.id));
-      if (own.length === 0) continue;
-      const isChosen = [choice.chosen].flat().some((arm) => own.includes(arm));
+      const arms = Object.keys(choice.arms).filter((arm) => choice.arms[arm]?.includes(step.id));
+      if (arms.length === 0) continue;
+      const isChosen = [choice.chosen].flat().some((arm) => arms.includes(arm));
       if (this.steps.get(choice.id) !== "SUCCEEDED" || !isChosen) return false;
     }
-    const own = dependenciesOf(this.#workflow, step);
     const didRun = own.some((id) => !["SKIPPED", "CANCELLED"].includes(this.steps.get(id) ?? ""));
     return own.length === 0 || didRun;
   }
@@ -288,10 +253,32 @@ class Transition implements RefState {
     else if (step.when === "fault") this.steps.set(step.id, "FAILED");
     else if (step.act === "instant") this.steps.set(step.id, "SUCCEEDED");
     else if (step.act === "choice") this.steps.set(step.id, step.chosen === "fault" ? "FAILED" : "SUCCEEDED");
+    else if (step.act === "wait") this.#startWait(step);
     else {
+      if (step.loop) this.iterations.set(step.id, 1);
       const isList = listOf(this.#workflow, step) !== null;
       this.steps.set(step.id, !isList && this.#commit.isRefused(step.id) ? "FAILED" : "RUNNING");
       if (isList) this.children.set(step.id, []);
+    }
+  }
+
+  #startWait(step: RefStep): void {
+    const early = this.mailbox.find((received) => isTakenBy(step, received));
+    this.mailbox = this.mailbox.filter((received) => received !== early);
+    this.steps.set(step.id, early ? "SUCCEEDED" : "RUNNING");
+  }
+
+  #advanceLoop(id: string, { body, untilIteration, iterationsMax }: RefLoop): void {
+    if (!body.every((step) => isSettled(this, step))) return;
+    const iteration = this.iterations.get(id) ?? 1;
+    if (iteration >= untilIteration) this.steps.set(id, "SUCCEEDED");
+    else if (iteration >= iterationsMax) this.steps.set(id, "FAILED");
+    else if (iteration < this.#commit.iterationMax(id)) {
+      this.iterations.set(id, iteration + 1);
+      for (const step of body) {
+        this.steps.delete(step);
+        this.children.delete(step);
+      }
     }
   }
 
@@ -336,11 +323,18 @@ class Transition implements RefState {
     for (const branch of branches) this.#cancel(branch);
   }
 
-  /** Whether the failure of a step ends the run: it has no error handling and is not a branch. */
-  #endsRun(id: string): boolean {
+  /** The failure of a step without error handling, which is not a branch, ends its loop, or the run. */
+  #applyFailure(id: string): void {
     const { steps } = this.#workflow;
     const isBranch = steps.some(({ branches }) => branches.includes(id));
-    return hasFailed(this, id) && !isBranch && steps.find((step) => step.id === id)?.onError === "fail";
+    if (!hasFailed(this, id) || isBranch || steps.find((step) => step.id === id)?.onError !== "fail") return;
+    const around = steps.find(({ loop }) => loop?.body.includes(id));
+    if (!around) this.stop("FAILED");
+    else if (this.steps.get(around.id) === "RUNNING") {
+      this.steps.set(around.id, "FAILED");
+      for (const step of around.loop?.body ?? []) this.#cancel(step);
+      this.#applyFailure(around.id);
+    }
   }
 
   #cancel(id: string): void {
@@ -372,9 +366,8 @@ export function listOf({ steps }: RefWorkflow, { id, act, fan }: RefStep): RefFa
 
 /** The explicit dependencies and those from arms, branches and error handlers. */
 export function dependenciesOf({ steps }: RefWorkflow, step: RefStep): readonly string[] {
-  const others = steps.filter(
-    ({ arms, branches, onError }) =>
-      branches.includes(step.id) || onError === step.id || Object.values(arms).some((ids) => ids.includes(step.id)),
+  const others = steps.filter(({ arms, branches, onError, loop }) =>
+    [...branches, onError, ...(loop?.body ?? []), ...Object.values(arms).flat()].includes(step.id),
   );
   return [...new Set([...step.dependsOn, ...others.map(({ id }) => id)])];
 }
@@ -386,6 +379,9 @@ function precedes(workflow: RefWorkflow, id: string, step: RefStep): boolean {
   });
 }
 
+const isTakenBy = ({ awaits }: RefStep, { event, key }: RefReceived): boolean =>
+  awaits !== undefined && awaits.event === event && (awaits.key === null || awaits.key === key);
+
 function isSettled(state: Pick<RefState, "steps">, id: string): boolean {
   const found = state.steps.get(id);
   return found !== undefined && found !== "RUNNING";
@@ -396,5 +392,8 @@ function hasFailed(state: Pick<RefState, "steps">, id: string): boolean {
 }
 
 /** Equal for equal states of one workflow. */
-export const fingerprint = ({ steps, children, ending, end, undo }: RefState): string =>
-  `${[...steps].join()} ${[...children].join(" ")} ${[...ending].join()} ${end} ${undoFingerprint(undo)}`;
+export const fingerprint = ({ steps, children, ending, end, iterations, mailbox, undo }: RefState): string =>
+  [
+    ...[[...steps].join(), [...children].join(" "), [...ending].join(), [...iterations].join()],
+    ...[JSON.stringify(mailbox), end, undoFingerprint(undo)],
+  ].join(" ");

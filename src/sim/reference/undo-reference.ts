@@ -1,5 +1,5 @@
 import type { RunEnd, StepState } from "../../core/model/run.ts";
-import type { RefChild, RefFan, RefStep } from "./run-reference.ts";
+import type { RefChild, RefFan, RefStep } from "./model.ts";
 
 /**
  * The reference model of compensation: a run that does not succeed undoes its completed steps one after the other, the

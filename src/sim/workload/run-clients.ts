@@ -8,10 +8,12 @@ import { applyWorkflow, cancelRun, deleteWorkflow, pauseRun, resumeRun, runLockK
 import { withLock } from "../../engine/with-lock.ts";
 import type { SimNet } from "../adapters/world.ts";
 import type { ActionOutcome, HumanActions } from "../checks/audit-checker.ts";
+import { EventChecker } from "../checks/event-checker.ts";
 import type { Violations } from "../checks/violations.ts";
 import type { SeededRandom } from "../random.ts";
 import { dependenciesOf } from "../reference/run-reference.ts";
 import type { System } from "../system.ts";
+import { EventClients } from "./event-clients.ts";
 import { sendRequest } from "./request.ts";
 import type { RunOrder, RunPlan, SimStep } from "./run-plan.ts";
 import { documentOf } from "./workflow-document.ts";
@@ -28,6 +30,8 @@ export class RunClients {
   readonly #random: SeededRandom;
   readonly #violations: Violations;
   readonly #actions: HumanActions;
+  readonly #events: EventClients;
+  readonly #eventChecker: EventChecker;
   /** The acknowledged run of each order. */
   readonly acknowledged = new Map<number, string>();
   /** Orders without a reply. */
@@ -53,6 +57,8 @@ export class RunClients {
     this.#system = system;
     this.#random = random;
     this.#violations = violations;
+    this.#events = new EventClients(net, plan, system, random.fork("events"));
+    this.#eventChecker = new EventChecker(net, plan, violations);
   }
 
   start(): void {
@@ -72,14 +78,17 @@ export class RunClients {
       timeline.post(order.atMs, () => this.#start(order));
     }
     this.#pollLater();
+    this.#events.start();
   }
 
   get isDone(): boolean {
-    return this.pending.size === 0 && this.#retrying === 0;
+    return this.pending.size === 0 && this.#retrying === 0 && this.#events.isDone;
   }
 
   stop(): void {
     this.#isStopped = true;
+    this.#events.stop();
+    this.#eventChecker.checkEnd(this.#events);
   }
 
   /** Workflows have no retention time. */

@@ -1,7 +1,7 @@
 import { compileWorkflow } from "../../core/workflow/definition/compile.ts";
 import type { JobPriority } from "../../protocol/packet.ts";
 import type { SeededRandom } from "../random.ts";
-import type { RefFan, RefStep, RefWorkflow } from "../reference/run-reference.ts";
+import type { RefFan, RefStep, RefWorkflow } from "../reference/model.ts";
 import type { Order } from "./plan.ts";
 import { APPROVAL_TOPIC, DENIED_TOPIC, type WorkerAction } from "./workers.ts";
 import { documentOf } from "./workflow-document.ts";
@@ -20,7 +20,7 @@ export interface SimWorkflow extends RefWorkflow {
 
 /** A step of the reference model with the fields that its document, workers and operators need. */
 export interface SimStep extends RefStep {
-  readonly kind: "worker" | "approval" | "delay" | "subworkflow" | "transform" | "notify" | "choice" | "parallel";
+  readonly kind: StepKind;
   readonly topic: string;
   /** What workers do with each attempt; children rotate through the lists. */
   readonly actions: readonly (readonly WorkerAction[])[];
@@ -32,6 +32,20 @@ export interface SimStep extends RefStep {
   /** Its `compensate`. */
   readonly undo: { readonly topic: string; readonly actions: readonly WorkerAction[] } | null;
 }
+
+/** `count`: a transform that carries the number of the iteration. */
+type StepKind =
+  | "worker"
+  | "approval"
+  | "delay"
+  | "subworkflow"
+  | "transform"
+  | "notify"
+  | "choice"
+  | "parallel"
+  | "wait"
+  | "loop"
+  | "count";
 
 /** A planned run. */
 export interface RunOrder {
@@ -106,7 +120,9 @@ function drawWorkflow(random: SeededRandom, id: string, leafId: string | null): 
 }
 
 function drawUndo(random: SeededRandom, workflow: SimWorkflow): SimWorkflow {
+  const bodies = workflow.steps.flatMap(({ loop }) => loop?.body ?? []);
   const steps = workflow.steps.map((step): SimStep => {
+    if (bodies.includes(step.id)) return step;
     if ((step.kind !== "worker" && step.kind !== "subworkflow") || !random.chance(0.4)) return step;
     const topic = random.chance(0.04) ? DENIED_TOPIC : random.pick(TOPICS);
     return { ...step, undo: { topic, actions: drawStepActions(random) }, isCompensated: true };
@@ -141,7 +157,38 @@ function drawSteps(random: SeededRandom, lists: SeededRandom, id: string, leafId
     if (step.kind === "choice") drawChoice(lists, step);
     if (step.kind === "parallel") drawParallel(lists, step, steps);
   }
-  return { id, timeoutSec: random.chance(0.3) ? 4 + random.below(40) : null, steps };
+  const timeoutSec = random.chance(0.3) ? 4 + random.below(40) : null;
+  // Forked, so that the other draws do not depend on them.
+  drawWaitsAndLoops(random.fork(`waits and loops of ${id}`), steps);
+  return { id, timeoutSec, steps };
+}
+
+function drawWaitsAndLoops(random: SeededRandom, steps: Draft[]): void {
+  if (random.chance(0.4)) steps.push(...drawLoop(random, steps));
+  for (let index = 0; index < 2 && random.chance(0.5); index += 1) {
+    const wait = drawStep(random, `w${index}`, null, ["wait"]);
+    drawDependencies(random, wait, steps);
+    steps.push(wait);
+  }
+}
+
+/** A step of its body is never a list of many items: each iteration creates its jobs again. */
+function drawLoop(random: SeededRandom, earlier: readonly Draft[]): readonly Draft[] {
+  const step = drawStep(random, "l", null, ["loop"]);
+  drawDependencies(random, step, earlier);
+  const count = { ...drawStep(random, "lc", null, ["count"]), when: null };
+  const body: Draft[] = [count];
+  while (body.length < 2 + random.below(2)) {
+    const inner = drawStep(random, `l${body.length}`, null, BODY_KINDS);
+    const isList = inner.fan !== null && random.chance(0.5);
+    body.push({ ...inner, fan: isList ? { ...drawFan(random, "parallel"), parallelMax: 2 } : null, isBranch: true });
+    inner.dependsOn = [];
+  }
+  const last = body.at(-1);
+  if (last && random.chance(0.5)) last.dependsOn = body.slice(0, -1).map(({ id }) => id);
+  const ids = body.map(({ id }) => id);
+  step.loop = { body: ids, untilIteration: 1 + random.below(4), iterationsMax: 1 + random.below(4) };
+  return [step, ...body.map((one) => ({ ...one, isBranch: true }))];
 }
 
 /** Some choices are evaluated for each item of a list. An arm without steps maps to the default. */
@@ -204,12 +251,26 @@ function drawStep(
     actions: Array.from({ length: fan ? 3 : 1 }, () => drawStepActions(random)),
     decision: random.pick(["approve", "approve", "approve", "reject", "both", "forget"] as const),
     delayMs: Math.round(random.logarithmic(100, 15_000)),
+    ...(kind === "wait" && { awaits: { event: random.pick(EVENT_NAMES), key: random.chance(0.4) ? "own" : null } }),
     // Without a timeout a sub-run without a slot would wait until the deadline of its parent.
-    timeoutSec: kind === "subworkflow" ? 20 + random.below(30) : random.chance(0.1) ? 3 + random.below(20) : null,
+    timeoutSec: drawTimeoutSec(random, kind),
     retriesMax: random.chance(0.7) ? random.below(3) : null,
     workflowId: kind === "subworkflow" ? leafId : null,
     undo: null,
   };
+}
+
+function drawTimeoutSec(random: SeededRandom, kind: StepKind): number | null {
+  switch (kind) {
+    case "subworkflow":
+      return 20 + random.below(30);
+    case "wait":
+      return 2 + random.below(12);
+    case "loop":
+      return 5 + random.below(40);
+    default:
+      return random.chance(0.1) ? 3 + random.below(20) : null;
+  }
 }
 
 /** `then` and `else`, or the cases of a switch. */
@@ -250,9 +311,12 @@ const KINDS: readonly SimStep["kind"][] = [
   ...(["worker", "worker", "worker", "worker", "worker", "worker", "worker", "worker"] as const),
   ...(["approval", "delay", "subworkflow", "transform", "notify", "choice", "choice", "parallel"] as const),
 ];
+const BODY_KINDS: readonly StepKind[] = ["worker", "worker", "delay", "approval", "wait", "notify"];
+export const EVENT_NAMES = ["news", "reply"] as const;
 const BRANCH_KINDS: readonly SimStep["kind"][] = ["worker", "worker", "worker", "delay", "approval", "transform"];
 const ACT_OF: Readonly<Record<SimStep["kind"], RefStep["act"]>> = {
   ...{ worker: "job", approval: "job", delay: "job", subworkflow: "job" },
   ...{ transform: "instant", notify: "instant", choice: "choice", parallel: "parallel" },
+  ...{ wait: "wait", loop: "loop", count: "instant" },
 };
 const TRIES_MAX = 100;

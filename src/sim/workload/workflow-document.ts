@@ -4,10 +4,16 @@ import type { SimStep, SimWorkflow } from "./run-plan.ts";
 /** A drawn workflow as a workflow document. */
 export function documentOf(workflow: SimWorkflow): Record<string, unknown> {
   const { id, timeoutSec, steps } = workflow;
+  const written = steps.map((step) => [step.id, stepOf(step, listOf(workflow, step) !== null)] as const);
+  const bodies = steps.flatMap(({ loop }) => loop?.body ?? []);
+  for (const { id: loopId, loop } of steps) {
+    const own = written.find(([other]) => other === loopId)?.[1];
+    if (loop && own) own.steps = Object.fromEntries(written.filter(([other]) => loop.body.includes(other)));
+  }
   return {
     id,
     ...(timeoutSec !== null && { timeout_sec: timeoutSec }),
-    steps: Object.fromEntries(steps.map((step) => [step.id, stepOf(step, listOf(workflow, step) !== null)])),
+    steps: Object.fromEntries(written.filter(([other]) => !bodies.includes(other))),
   };
 }
 
@@ -55,6 +61,18 @@ function typeOf(step: SimStep, hasItem: boolean): Record<string, unknown> {
       return choiceOf(step);
     case "parallel":
       return { type: "parallel", branches: step.branches, join: "n_of_m", n: step.need };
+    case "wait":
+      return {
+        type: "wait",
+        event: step.awaits?.event,
+        ...(step.awaits?.key && { correlate: "string(input.number)" }),
+      };
+    case "count":
+      return { type: "transform", input: { n: `\${iteration == 1 ? 1 : previous["${step.id}"].output.n + 1}` } };
+    case "loop": {
+      const { body = [], untilIteration = 1, iterationsMax: max_iterations = 1 } = step.loop ?? {};
+      return { type: "loop", until: `steps["${body[0]}"].output.n >= ${untilIteration}`, max_iterations };
+    }
     default:
       return step.kind satisfies never;
   }

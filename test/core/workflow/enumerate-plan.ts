@@ -9,7 +9,8 @@ import type {
   Refs,
   StepMeta,
 } from "../../../src/core/workflow/definition/plan.ts";
-import { dependenciesOf, type RefStep, type RefWorkflow } from "../../../src/sim/reference/run-reference.ts";
+import type { RefStep, RefWorkflow } from "../../../src/sim/reference/model.ts";
+import { dependenciesOf } from "../../../src/sim/reference/run-reference.ts";
 
 /** A plan made by hand: the compiler's plan of the same workflow must lead to the same runs. */
 export function planByHand(workflow: RefWorkflow): Plan {
@@ -85,6 +86,9 @@ function actOf({ act, chosen, branches, need }: RefStep): Act {
       return { type: "condition", question: saying(chosen === "fault" ? "fault" : chosen === "then") };
     case "parallel":
       return { type: "parallel", branches, need };
+    case "wait":
+    case "loop":
+      throw new Error("not enumerated: the simulator covers waits and loops");
     default:
       return act satisfies never;
   }

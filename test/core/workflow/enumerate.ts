@@ -1,4 +1,4 @@
-import type { RefEnd, RefFan, RefStep, RefWorkflow } from "../../../src/sim/reference/run-reference.ts";
+import type { RefEnd, RefFan, RefStep, RefWorkflow } from "../../../src/sim/reference/model.ts";
 
 /**
  * Enumerates small workflows: a relation for each pair of steps (earlier, later) and an outcome for each step. Steps
@@ -195,6 +195,9 @@ function typeOf({ act, arms, chosen, branches, need }: RefStep): Record<string, 
     }
     case "parallel":
       return { type: "parallel", branches, join: "n_of_m", n: need };
+    case "wait":
+    case "loop":
+      throw new Error("not enumerated: the simulator covers waits and loops");
     default:
       return act satisfies never;
   }

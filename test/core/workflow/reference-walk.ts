@@ -4,13 +4,11 @@ import type { Plan } from "../../../src/core/workflow/definition/plan.ts";
 import type { Advance, advance, RunEvent } from "../../../src/core/workflow/run/advance.ts";
 import { openRun, type RunRequest } from "../../../src/core/workflow/run/open-run.ts";
 import { Values } from "../../../src/core/workflow/run/values.ts";
+import type { RefEnd, RefEvent, RefState } from "../../../src/sim/reference/model.ts";
 import {
   applyEvents,
   openJobsOf,
   pauseRef,
-  type RefEnd,
-  type RefEvent,
-  type RefState,
   refJob,
   runStateOf,
   startRef,

@@ -157,12 +157,13 @@ export function halfUndone(plan: Plan, { steps }: Run, fromStep: string): string
 
 /**
  * Whether a rerun keeps the step's outcome: the earlier run continued with it. A failed branch is counted by its
- * `parallel` step and is kept or repeated with it.
+ * `parallel` step and is kept or repeated with it; a step of a loop is kept only with its loop.
  */
 function isKept(plan: Plan, id: string, steps: Run["steps"]): boolean {
   const state = steps[id]?.state ?? "PENDING";
-  if (state === "SUCCEEDED" || state === "SKIPPED") return true;
   const step = plan.steps.get(id);
+  if (step && step.loopOf !== null && !isKept(plan, step.loopOf, steps)) return false;
+  if (state === "SUCCEEDED" || state === "SKIPPED") return true;
   if (!step || !isStepFailure(state)) return false;
   return step.branchOf === null ? step.onError.kind !== "fail" : isKept(plan, step.branchOf, steps);
 }

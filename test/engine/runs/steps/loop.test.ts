@@ -240,6 +240,36 @@ describe("a loop", () => {
     expect(calls).toHaveLength(4);
   });
 
+  test("a rerun keeps no step of a loop that was cancelled in the middle of an iteration", async () => {
+    const steps = { count: COUNT, gate: { type: "wait", event: "go", timeout_sec: 60 } };
+    const opened = await open({
+      loop: { ...LOOP, steps, until: "iteration == 2" },
+      other: { type: "transform", input: 1 },
+    });
+    const { harness, engine, runId } = opened;
+    const event = { name: "go", data: null, by: "ann" };
+    await harness.run(sendEvent(engine, { org: "default", runId, event }));
+    expect(harness.runOf(runId).steps).toMatchObject({
+      count: { output: { value: { n: 2 } } },
+      gate: { state: "RUNNING" },
+    });
+    await harness.run(cancelRun(engine, { org: "default", runId, ...BY }));
+    const options = {
+      org: "default",
+      runId,
+      fromStep: "other",
+      by: "ann",
+      idempotencyKey: null,
+      keepsApprovals: false,
+    };
+    const outcome = await harness.run(rerun(engine, options));
+    const again = outcome.kind === "started" ? outcome.runId : "";
+    expect(harness.runOf(again).steps).toMatchObject({
+      loop: { loop: { iteration: 1 } },
+      count: { output: { value: { n: 1 } } },
+    });
+  });
+
   test("a dead letter of a step in a loop is not redriven: the loop is rerun", async () => {
     const work = { topic: "demo.work", retry: { max_retries: 0 } };
     const { harness, engine, runId } = await open({ loop: { ...LOOP, steps: { work }, until: "true" } }, () => {
