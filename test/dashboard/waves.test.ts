@@ -59,6 +59,7 @@ test("shows a wave while the results of one run fail to get its lock", async () 
   expect(Number((await lock.getByRole("cell").nth(4).innerText()).replaceAll(",", ""))).toBeGreaterThan(0);
   await expectAccessible(page);
 
+  expect(await page.getByRole("link", { name: "Replay under other policies" }).count()).toBe(1);
   await lock.getByRole("link", { name: /^explain lock/ }).click();
   await page.getByRole("dialog", { name: "Why is this lock here?" }).getByText("retry.lock_busy.policy").waitFor();
   await expectAccessible(page);

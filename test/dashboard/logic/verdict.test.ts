@@ -19,7 +19,7 @@ test("one burst is a wave", () => {
 });
 
 test("arrivals that are spread over a short incident are no waves", () => {
-  expect(verdict(binsOf((bin) => (bin >= 600 && bin < 820 ? 3 : 0)))).toBe("spread");
+  expect(verdict(binsOf((bin) => (bin >= 600 && bin < 800 ? 40 : 0)))).toBe("spread");
 });
 
 test("a Poisson stream is spread", () => {

@@ -1,6 +1,7 @@
 /** Arrivals of one retry class, and of each arm of its rollout, beside a Poisson stream. */
 import type { Waves } from "../../../../src/client/schema.ts";
 import { param } from "../../data/location.ts";
+import { may } from "../../data/session.ts";
 import { Badge } from "../../kit/badge.tsx";
 import { Chart } from "../../kit/chart.tsx";
 import { Section } from "../../kit/layout.tsx";
@@ -41,6 +42,7 @@ export function Arrivals({ of, waves }: { readonly of: string; readonly waves: W
     <Section
       title={of.replaceAll("_", " ")}
       about={`last minute, per ${waves.bin_ms} ms; Poisson: as many arrivals at random times`}
+      tools={<Replay of={of} />}
     >
       <Table label={`spread of ${of}`} columns={COLUMNS} rows={all} keyOf={nameOf} />
       {all.map((series) => (
@@ -61,6 +63,16 @@ function Meaning({ of: series, binMs }: { readonly of: Series; readonly binMs: n
       times would peak at {count(series.poisson.peak)}. Jitter spreads them: in <code>retry.{series.class}.policy</code>
       , or in the delay if the worker chooses it.
     </p>
+  );
+}
+
+/** Contention is recorded for replays a minute after it happens. */
+function Replay({ of }: { readonly of: string }) {
+  if (of !== "lock_busy" || !may("operate")) return null;
+  return (
+    <a class="button small" href="/lab?experiment=replay">
+      Replay under other policies
+    </a>
   );
 }
 
