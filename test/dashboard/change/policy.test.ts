@@ -158,6 +158,25 @@ test("edits a draft with problems at their line, compares, publishes and rolls b
   await page.context().close();
 });
 
+test("lists the recorded decisions that the draft would flip", async () => {
+  for (const amount of [80, 20, 90]) {
+    await keys.api.request("POST /jobs", { body: { topic: "pay.refund", input: { amount } } });
+  }
+  const page = await dashboard.open("/policy?view=draft", { key: keys.root });
+  await page.getByText("the policy in force; change it to begin a draft").waitFor();
+  await write(page, FIRST.replace("amount > 1000", "amount > 50"));
+  await page.getByText("1 rule changed.").waitFor();
+  await page.getByRole("button", { name: "Check recorded decisions", exact: true }).click();
+  await page.getByText("2 of 3 recorded decisions").waitFor();
+  const row = page.getByRole("table", { name: "recorded flips" }).getByRole("row").nth(1);
+  await row.getByText("require approval").waitFor();
+  expect(await row.getByRole("link").getAttribute("href")).toMatch(/^\/jobs\//);
+  await expectAccessible(page);
+  await page.getByLabel("Jobs of the last").selectOption("1h");
+  await page.getByRole("button", { name: "Discard the draft" }).click();
+  await page.context().close();
+});
+
 test("does not overwrite a policy that was published meanwhile", async () => {
   const page = await dashboard.open("/policy?view=draft", { key: keys.root, expected: [/status of 409/] });
   await page.getByText("the policy in force; change it to begin a draft").waitFor();

@@ -12,6 +12,7 @@ import { checked, discardDraft, discarded, draft, setDraft, useCheck } from "./d
 import { PolicyEditor } from "./editor.tsx";
 import { Flips } from "./flips.tsx";
 import { PublishDialog } from "./publish-dialog.tsx";
+import { RecordedFlips } from "./recorded-flips.tsx";
 
 export function DraftView() {
   const inForce = useResource("policy text", (signal) => api.value.request("GET /policy/text", {}, { signal }), {
@@ -136,6 +137,7 @@ function Comparison({ text }: { readonly text: string }) {
         {state.kind === "invalid" && <p class="soft">Resolve the problems of the draft first.</p>}
         {state.kind === "valid" && <Difference diff={state.diff} />}
       </Section>
+      <RecordedFlips text={text} isValid={state.kind === "valid"} />
       <Flips text={text} isValid={state.kind === "valid"} />
     </div>
   );
