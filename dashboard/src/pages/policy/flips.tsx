@@ -154,8 +154,8 @@ const COLUMNS: readonly Column<Flip>[] = [
     width: "minmax(6rem, 1.4fr)",
     cell: ({ request }) => <span title={JSON.stringify(request)}>{request.topic}</span>,
   },
-  { name: "In force", width: "8.8rem", cell: ({ inForce }) => <EffectBadge effect={inForce} /> },
-  { name: "Draft", width: "8.8rem", cell: ({ decision }) => <EffectBadge effect={decision} /> },
+  { name: "In force", width: "10rem", cell: ({ inForce }) => <EffectBadge effect={inForce} /> },
+  { name: "Draft", width: "10rem", cell: ({ decision }) => <EffectBadge effect={decision} /> },
   {
     name: "Rule of the draft",
     width: "minmax(6rem, 1.4fr)",
