@@ -41,6 +41,10 @@ export function StepPanel({ run, id, step }: PanelProps) {
             ["type", step.type],
             ["depends on", step.depends_on?.join(", ")],
             ["why", step.why],
+            ["in loop", step.loop],
+            ["iteration", step.iteration && `${step.iteration} of at most ${step.max_iterations}`],
+            ["takes event", step.awaits?.event],
+            ["correlation key", step.awaits?.correlation_key],
             ["branch", step.arm],
             ["job", step.job_id && <Id key="job" id={step.job_id} to={`/jobs/${segment(step.job_id)}`} />],
             [
