@@ -30,6 +30,9 @@ const SAMPLES: Readonly<Record<string, (api: Client) => Promise<string>>> = {
     (await api.request("POST /rollouts", { body: { class: "no_worker", policy: "fixed:1s", share: 0.1 } })).id,
 };
 
+/** Buttons that change nothing. */
+const READING = ["Try"];
+
 let dashboard: Dashboard;
 let viewer: string;
 let targets: readonly PromiseSettledResult<string>[];
@@ -108,7 +111,10 @@ describe.each(PATHS.map((path, at) => [path, at] as const))("%s", (_, at) => {
     await settled(page);
     for await (const url of viewsOf(page)) {
       const found = await page.locator("main :is(.action, button.main, button.danger)").allInnerTexts();
-      expect(found, url).toEqual([]);
+      expect(
+        found.filter((name) => !READING.includes(name.trim())),
+        url,
+      ).toEqual([]);
     }
     await page.context().close();
   });

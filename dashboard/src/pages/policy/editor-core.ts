@@ -56,7 +56,7 @@ export function openEditor(host: HTMLElement, { text, label, onChange }: EditorO
 }
 
 const named = (label: string): Extension =>
-  EditorView.contentAttributes.of({ "aria-label": label, spellcheck: "false", autocapitalize: "off" });
+  EditorView.contentAttributes.of({ "aria-label": label, tabindex: "0", spellcheck: "false", autocapitalize: "off" });
 
 const setProblems = StateEffect.define<readonly Problem[]>();
 
