@@ -12,6 +12,7 @@ import { HumanActions } from "./checks/audit-checker.ts";
 import { checkEnd, checkRetention, type Ended, isIdle } from "./checks/end-checks.ts";
 import { JobChecker } from "./checks/job-checker.ts";
 import { KillChecker } from "./checks/kill-checker.ts";
+import { LimitChecker } from "./checks/limit-checker.ts";
 import { checkMessageFlow } from "./checks/message-checker.ts";
 import { RolloutChecker } from "./checks/rollout-checker.ts";
 import { RunChecker } from "./checks/run-checker.ts";
@@ -76,8 +77,7 @@ export async function simulate(options: SimulateOptions): Promise<Report> {
   const kills = new KillChecker(net, plan, violations);
   new JobChecker(net, plan, violations, failures, (org) => kills.wasKilled(org));
   const published = checkMessageFlow(net, plan, violations);
-  new RunChecker(net, plan, violations);
-  new RolloutChecker(net, plan, violations);
+  for (const Checker of [RunChecker, RolloutChecker, LimitChecker]) new Checker(net, plan, violations);
   const { mutant } = options;
   const settings = { current: mutant?.settings?.(plan.settings) ?? plan.settings };
   const system = buildSystem({

@@ -6,11 +6,12 @@ import { retryOnConflict } from "../commit.ts";
 import type { Needs } from "../engine.ts";
 
 /**
- * Gives back the slots of a job that ended before they came. Best effort after the commit: if this process dies, the
- * slots stay unused.
+ * Gives back the slots of a job that ended before they came; `ended` is the job before its end. Best effort after the
+ * commit: if this process dies, the slots stay unused. A job that has left PENDING has used its slots, also if the clock of
+ * this process is behind them.
  */
 export function releaseSlots(engine: Needs<"world" | "commit" | "tasks" | "windows">, ended: Job): void {
-  if (ended.counted === undefined) return;
+  if (ended.counted === undefined || ended.state !== "PENDING") return;
   const nowMs = engine.world.clock.now();
   for (const slot of ended.counted.filter(({ atMs }) => atMs > nowMs)) {
     const released = releaseSlot(engine, ended.org, slot).catch((error: unknown) =>

@@ -1,5 +1,6 @@
 import { RESERVATIONS } from "../../core/jobs/idempotency.ts";
 import { AUDIT_HEADS, AUDIT_PAGES, AUDIT_PENDING, verifyAudit } from "../../core/model/audit.ts";
+import { SPENT } from "../../core/model/budgets/hold.ts";
 import { DEAD_LETTERS } from "../../core/model/dead-letter.ts";
 import { FAIL_OPENS } from "../../core/model/fail-open.ts";
 import { isFinal, JOBS, type Job } from "../../core/model/job.ts";
@@ -7,6 +8,7 @@ import { PARKED, RETRY_STATES } from "../../core/model/parked-message.ts";
 import { RUN_RESERVATIONS, RUNS, TIMELINE } from "../../core/model/run.ts";
 import type { Table } from "../../core/model/table.ts";
 import { WORKFLOW_HEADS, WORKFLOW_VERSIONS } from "../../core/model/workflow.ts";
+import { WINDOWS } from "../../core/policy/limits/window.ts";
 import { PROMOTED, ROLLOUTS } from "../../core/rollout/rollout.ts";
 import { originalId } from "../../engine/delivery/index.ts";
 import { deadLetterIdOf } from "../../engine/packets.ts";
@@ -16,6 +18,7 @@ import { serverNow } from "../adapters/net.ts";
 import type { SimNet } from "../adapters/world.ts";
 import type { System } from "../system.ts";
 import { type Clients, garbageBytes } from "../workload/clients.ts";
+import { METERED_TOPIC } from "../workload/limits.ts";
 import type { Order, Plan } from "../workload/plan.ts";
 import type { RunClients } from "../workload/run-clients.ts";
 import { TALLIES, TALLY_SUBJECT } from "../workload/tally.ts";
@@ -94,6 +97,9 @@ function outcomeProblem(job: Job, order: Order, plan: Plan, hasSucceeded: boolea
   const isRejected = job.topic === APPROVAL_TOPIC && (order.decision === "reject" || order.decision === "both");
   if (job.state === "DENIED" && job.topic !== DENIED_TOPIC && !isRejected) return `DENIED on ${job.topic}`;
   if (job.state === "SUCCEEDED" && !hasSucceeded) return "SUCCEEDED, but no worker finished it";
+  if (job.error?.code === "budget_exhausted") {
+    return job.topic === METERED_TOPIC ? null : `exhausted a budget on ${job.topic}`;
+  }
   if (job.state !== "FAILED" || order.actions.includes("fatal")) return null;
   const { budget } = plan.settings.retry.unclassified;
   return budget.kind === "count" && job.attempt < budget.max ? `FAILED after ${job.attempt} attempts` : null;
@@ -188,6 +194,8 @@ const TABLES: readonly Table<never>[] = [
   RUN_RESERVATIONS,
   WORKFLOW_HEADS,
   WORKFLOW_VERSIONS,
+  WINDOWS,
+  SPENT,
 ];
 
 /** Compares counters, lists and queues with the records. */

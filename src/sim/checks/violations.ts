@@ -24,6 +24,8 @@ export const CHECKERS = {
   bypass: "a job dispatched without a verdict is labelled, recorded in its history, audited and counted",
   kill: "no job of a scope is dispatched a minute after its kill switch was engaged, and no other job is killed",
   lease: "a fail-open lease ends on time and stays ended",
+  limit: "no span of a limit's duration has more jobs than the limit of the policy",
+  spend: "no dispatch exceeds a budget of the policy, and only results spend",
   probes: "a half-open breaker lets through no more probes than configured",
   approval: "an approval is used once, and only under the policy it was requested for",
   tenant: "a tenant has no more jobs in flight than its limit, and none is admitted beyond its quota of open jobs",

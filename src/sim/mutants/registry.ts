@@ -4,6 +4,7 @@ import { BUS_MUTANTS } from "./bus-mutants.ts";
 import { CLOCK_MUTANTS } from "./clock-mutants.ts";
 import { COMPENSATION_MUTANTS } from "./compensation-mutants.ts";
 import { EVENT_MUTANTS } from "./event-mutants.ts";
+import { LIMIT_MUTANTS } from "./limit-mutants.ts";
 import { ROLLOUT_MUTANTS } from "./rollout-mutants.ts";
 import { RUN_MUTANTS } from "./run-mutants.ts";
 import { SAFETY_MUTANTS } from "./safety-mutants.ts";
@@ -24,6 +25,7 @@ export const MUTANTS: readonly Mutant[] = [
   ...EVENT_MUTANTS,
   ...CLOCK_MUTANTS,
   ...ROLLOUT_MUTANTS,
+  ...LIMIT_MUTANTS,
 ];
 
 export function mutantNamed(name: string): Mutant | undefined {

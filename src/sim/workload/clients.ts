@@ -1,5 +1,6 @@
 import { wireJobId } from "../../core/model/job-id.ts";
 import { admitJob } from "../../engine/intake/index.ts";
+import { BudgetExhausted } from "../../engine/limits/index.ts";
 import type { Message } from "../../ports/bus.ts";
 import { SUBMIT } from "../../protocol/subjects.ts";
 import { SimBus } from "../adapters/bus.ts";
@@ -60,9 +61,16 @@ export class Clients {
     };
     sendRequest(
       { net: this.#net, system: this.#system, random: this.#random },
-      (engine) => admitJob(engine, order.submission),
+      (engine) =>
+        admitJob(engine, order.submission).catch((error: unknown) => {
+          if (error instanceof BudgetExhausted) return null;
+          throw error;
+        }),
       retry,
-      ({ jobId, kind }) => this.#acknowledge(order, jobId, kind),
+      (admitted) => {
+        if (admitted === null) this.pending.delete(order.number);
+        else this.#acknowledge(order, admitted.jobId, admitted.kind);
+      },
     );
   }
 

@@ -5,6 +5,7 @@ import type { OrgSettings, Settings } from "../../core/settings.ts";
 import { drawFaults, type FaultProfile, type Faults } from "../faults.ts";
 import type { SeededRandom } from "../random.ts";
 import { drawKills, type KillPlan } from "./kill-operators.ts";
+import { LIMIT_RULES, LIMITED_TOPICS } from "./limits.ts";
 import { drawRollouts, type RolloutPlan } from "./rollout-operators.ts";
 import { drawRuns, type RunPlan } from "./run-plan.ts";
 import { TALLY_TTL_MS } from "./tally.ts";
@@ -116,7 +117,7 @@ const TIMED_RULE = {
 } as const;
 
 const TOPICS = ["work.alpha", "work.beta", "work.beta", "lonely.gamma", APPROVAL_TOPIC, "slow.delta"] as const;
-const ORGS = ["default", "acme", "birch", "cedar"] as const;
+export const ORGS = ["default", "acme", "birch", "cedar"] as const;
 const NOISY_ORG = "default";
 
 /** Longer than the job deadline, and much shorter than a week, because idle processes cost events, too. */
@@ -132,6 +133,7 @@ export const POLICIES: readonly PolicyDocument[] = [1, 2, 3, 4].map((edition) =>
     { id: "no-danger", match: { topics: ["danger.>"] }, decision: "deny", reason: `edition ${edition}` },
     { id: "ask", match: { topics: ["ask.>"] }, decision: "require_approval", reason: `edition ${edition}` },
     ...(edition === 4 ? [] : [THROTTLE_RULE]),
+    ...LIMIT_RULES,
     SHADOW_RULE,
     TIMED_RULE,
   ],
@@ -161,7 +163,7 @@ export function drawPlan(random: SeededRandom, jobs: number, profile: FaultProfi
     topics:
       index === 3
         ? ["lonely.gamma", "work.beta"]
-        : ["work.alpha", "work.beta", APPROVAL_TOPIC, "slow.delta", DENIED_TOPIC],
+        : ["work.alpha", "work.beta", APPROVAL_TOPIC, "slow.delta", DENIED_TOPIC, ...LIMITED_TOPICS],
     concurrency: 1 + random.below(4),
     skewMs: skew(),
     startsMs: index === 3 ? random.between(0, safetyMs / 2) : 0,
@@ -176,7 +178,11 @@ export function drawPlan(random: SeededRandom, jobs: number, profile: FaultProfi
     checksRetention: random.chance(0.2) && !hasClockSteps,
     controls,
     workers,
-    orders: drawOrders(random.fork("orders"), jobs - runs, safetyMs),
+    orders: withLimited(
+      random.fork("limited orders"),
+      drawOrders(random.fork("orders"), jobs - runs, safetyMs),
+      safetyMs,
+    ),
     runs: drawRuns(random.fork("runs"), runs, safetyMs, ORGS),
     tallies: drawTallies(random.fork("tallies"), Math.ceil(jobs / 3), safetyMs, profile !== "none"),
     garbage: drawGarbage(random.fork("garbage"), Math.ceil(jobs / 25), safetyMs),
@@ -316,6 +322,33 @@ function drawOrders(random: SeededRandom, count: number, safetyMs: number): Orde
       decision: random.pick(["approve", "approve", "approve", "reject", "both", "forget"] as const),
     };
   });
+}
+
+/** Adds bursts of jobs of two tenants on the topics with limits and budgets, at most a fifth of the orders. */
+function withLimited(random: SeededRandom, orders: readonly Order[], safetyMs: number): readonly Order[] {
+  const bursts = [1, 2, 3].map(() => random.between(0, safetyMs * 0.8));
+  const count = Math.ceil(orders.length / 5);
+  const added = drawOrders(random, count, safetyMs).map((order, at): Order => {
+    const number = orders.length + at;
+    // A client of the bus learns of an exhausted budget from a dead letter; the others get an answer.
+    const by = order.by === "bus" ? "key" : order.by;
+    return {
+      ...order,
+      number,
+      by,
+      atMs: random.pick(bursts) + random.between(0, 400),
+      submission: {
+        ...order.submission,
+        org: random.pick(["acme", "birch"]),
+        topic: random.pick(LIMITED_TOPICS),
+        input: { number, text: "limited" },
+        jobId: by === "id" ? `job-${number}` : null,
+        labels: { order: String(number) },
+        idempotencyKey: by === "key" ? `key-${number}` : null,
+      },
+    };
+  });
+  return [...orders, ...added];
 }
 
 function drawActions(random: SeededRandom): readonly WorkerAction[] {
