@@ -8,16 +8,29 @@ import type { Dashboard } from "./harness.ts";
 export interface Scene {
   /** File name. */
   readonly name: string;
+  /** Its pictures are taken one after another: the control plane limits what they do. */
+  readonly inTurn?: true;
   readonly path: string;
   readonly data?: (dashboard: Dashboard) => Promise<void>;
-  /** Before the picture is taken, for example a click. */
   /** Console errors that belong to the picture. */
   readonly expected?: readonly RegExp[];
+  /** Before the picture is taken, for example a click. */
   readonly prepare?: (page: Page, dashboard: Dashboard) => Promise<void>;
 }
 
 export const SCENES: readonly Scene[] = [
-  { name: "now", path: "/" },
+  {
+    name: "now",
+    path: "/",
+    // Figures of some seconds, for the chart.
+    prepare: async (page, { api }) => {
+      for (let round = 0; round < 3; round++) {
+        for (let n = 0; n < 20; n++)
+          await api.jobs.submit({ topic: n % 4 === 0 ? "demo.flaky" : "demo.echo", input: n });
+        await page.waitForTimeout(3_000);
+      }
+    },
+  },
   // First: a later policy would void the approvals.
   { name: "policy", path: "/policy", data: ({ api }) => publishPolicies(api) },
   {
@@ -68,7 +81,6 @@ export const SCENES: readonly Scene[] = [
         await api.jobs.submit({ topic: topics[n % topics.length] ?? "demo.echo", input: { n } });
     },
   },
-  { name: "runs", path: "/runs" },
   {
     name: "dead-letters",
     path: "/dead-letters",
@@ -141,14 +153,15 @@ export const SCENES: readonly Scene[] = [
   {
     name: "workers",
     path: "/workers",
-    data: async (dashboard) => {
-      const { api, url } = dashboard;
-      const worker = createClient({ url, apiKey: await dashboard.keyOf("worker") });
-      for (let n = 0; n < 5; n++) await api.jobs.submit({ topic: "pay.out", input: { n } });
+    // Workers that do not call for 30 s are not listed.
+    prepare: async (page, dashboard) => {
+      const worker = createClient({ url: dashboard.url, apiKey: await dashboard.keyOf("worker") });
+      for (let n = 0; n < 5; n++) await dashboard.api.jobs.submit({ topic: "pay.out", input: { n } });
       for (const [n, max] of [3, 1, 1].entries()) {
         const body = { worker_id: `pay-${n + 1}`, topics: ["pay.out"], pool: "payments", capabilities: ["sepa"] };
         await worker.request("POST /worker/lease", { body: { ...body, max, wait_ms: 0 } });
       }
+      await page.getByRole("table", { name: "pools" }).getByText("payments").waitFor();
     },
   },
   {
@@ -192,6 +205,7 @@ export const SCENES: readonly Scene[] = [
   },
   {
     name: "lab",
+    inTurn: true,
     path: "/lab?experiment=lock-busy&run=1&policies=baseline,bounded:500ms:0.3,hand_over,default",
     prepare: async (page) => {
       await page.getByRole("region", { name: "drain time and retries" }).waitFor();
@@ -223,8 +237,36 @@ export const SCENES: readonly Scene[] = [
   {
     name: "simulator",
     path: "/simulator?seed=1&runs=20&mutant=ack-before-work&at=300",
+    inTurn: true,
     prepare: async (page) => {
       await page.getByText("What happened before").waitFor();
+    },
+  },
+  {
+    name: "runs",
+    path: "/runs",
+    data: async ({ api }) => {
+      const ticket = (n: number) => ({ ticket: `T-${n}`, text: "please refund order A-17", amount: 10 * n });
+      for (let n = 1; n < 4; n++) await api.runs.start("ticket-triage", { input: ticket(n) });
+      await api.runs.start("fan-out", { input: { items: Array.from({ length: 40 }, (_, n) => n) } });
+      const items = Array.from({ length: 11 }, (_, n) => ({ sku: `a-${n}`, count: 1 }));
+      await api.runs.start("every-step", { input: { customer: "Ann", region: "eu", items } });
+    },
+  },
+  {
+    name: "run",
+    path: "/runs?state=RUNNING",
+    prepare: async (page) => {
+      await page.locator(".row", { hasText: "every-step" }).locator("a.mono").first().click();
+      await page.getByRole("heading", { name: "every-step" }).waitFor();
+    },
+  },
+  {
+    name: "explain",
+    path: "/jobs?state=APPROVAL_REQUIRED",
+    prepare: async (page) => {
+      await page.locator("a.explain").first().click();
+      await page.getByRole("dialog").getByText("waits for").first().waitFor();
     },
   },
 ];

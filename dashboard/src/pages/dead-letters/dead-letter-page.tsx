@@ -167,7 +167,7 @@ function Payload({ detail: { input, packet, base64, payload_problems } }: { read
 }
 
 const HISTORY: readonly Column<HistoryLine>[] = [
-  { name: "Time", width: "7rem", cell: ({ at }) => <Time at={at} /> },
+  { name: "Time", width: "8.5rem", cell: ({ at }) => <Time at={at} /> },
   { name: "Event", width: "minmax(7rem, 1fr)", cell: ({ event }) => event.replaceAll("_", " ") },
   { name: "Attempt", width: "4.5rem", priority: 2, align: "end", cell: ({ attempt }) => attempt },
   {

@@ -109,7 +109,7 @@ const columnsFor = (reload: () => void): readonly Column<ApiKey>[] => [
   },
   {
     name: "",
-    width: "6.2rem",
+    width: "6.9rem",
     align: "end",
     cell: ({ id, name, role, state }) => state === "good" && <Revoke id={id} name={name} role={role} onDone={reload} />,
   },

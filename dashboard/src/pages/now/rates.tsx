@@ -20,20 +20,24 @@ export function Rates({ of }: { readonly of: Overview }) {
   return (
     <div class="columns">
       <Section title="Throughput" about={last > first ? "since this page was opened" : "the line begins now"}>
-        <Chart
-          title="Jobs and retries"
-          unit="per second"
-          xLabel="time"
-          isTime
-          x={points.map(({ ms }) => ms)}
-          formatX={(ms) => new Date(ms).toLocaleTimeString("en-GB")}
-          format={decimal}
-          series={[
-            { label: "ended", tone: "main", values: points.map(({ done }) => done) },
-            { label: "failed", tone: "bad", values: points.map(({ failed }) => failed) },
-            { label: "retries", tone: "warn", values: points.map(({ retries }) => retries), isDashed: true },
-          ]}
-        />
+        {points.length < 2 ? (
+          <p class="chart-wait soft">The line begins with the next figures, in a few seconds.</p>
+        ) : (
+          <Chart
+            title="Jobs and retries"
+            unit="per second"
+            xLabel="time"
+            isTime
+            x={points.map(({ ms }) => ms)}
+            formatX={(ms) => new Date(ms).toLocaleTimeString("en-GB")}
+            format={decimal}
+            series={[
+              { label: "ended", tone: "main", values: points.map(({ done }) => done) },
+              { label: "failed", tone: "bad", values: points.map(({ failed }) => failed) },
+              { label: "retries", tone: "warn", values: points.map(({ retries }) => retries), isDashed: true },
+            ]}
+          />
+        )}
       </Section>
       <Section title="Retries by class" about="waiting now, with the policy that chooses the delays">
         <Table label="retry classes" columns={CLASS_COLUMNS} rows={of.retries} keyOf={(row) => row.class} />

@@ -250,7 +250,7 @@ const poolColumns = (reload: () => void): readonly Column<Pool>[] => [
         </span>
       ),
   },
-  { name: "", width: "6.6rem", align: "end", cell: (pool) => <PoolAction pool={pool} reload={reload} /> },
+  { name: "", width: "6.9rem", align: "end", cell: (pool) => <PoolAction pool={pool} reload={reload} /> },
 ];
 
 function PoolAction({
