@@ -67,7 +67,7 @@ test("explains a violation, and shows it on the timeline", async () => {
   await violation.getByRole("button", { name: "Show on the timeline" }).click();
   await page.locator(".lanes .broken").waitFor({ state: "attached" });
   // The bug is in the decorated ports: the shipped engine has no violation with this seed.
-  await page.getByLabel("Known bug").selectOption("");
+  await page.getByLabel("Injected bug").selectOption("");
   await page.getByRole("button", { name: "Run the seed" }).click();
   await page.getByText("Every invariant held").waitFor();
   await page.context().close();

@@ -27,7 +27,7 @@ const bulk = async (body: object, who: Who = "operator") =>
 const get = async (path: string, who: Who = "operator") =>
   (await gateway.call("GET", `/api/v1${path}`, { key: keys[who] })).json();
 
-/** Due in a day: the control plane does nothing with it. Ids sort by `n`. */
+/** Due in a day, and in no backlog: the control plane does nothing with it. Ids sort by `n`. */
 function job(n: number, state: JobState, fields: Partial<Job> = {}): Job {
   const dueMs = gateway.world.clock.now() + 86_400_000;
   const [id, createdMs] = [`j${1_000 + n}`, gateway.world.clock.now() - 60_000 + n];
@@ -43,30 +43,33 @@ const range = (from: number, to: number) => Array.from({ length: to - from }, (_
 
 describe("bulk cancel of jobs", () => {
   test("L49: changes exactly the jobs that the dry run counted, in pages, and audits the start once", async () => {
-    await store(...range(0, 25).map((n) => job(n, n % 2 === 0 ? "RETRYING" : "SCHEDULED", { labels: { team: "a" } })));
-    await store(job(50, "SUCCEEDED"), job(51, "SCHEDULED", { topic: "mail" }));
+    await store(...range(0, 25).map((n) => job(n, n % 2 === 0 ? "RETRYING" : "PENDING", { labels: { team: "a" } })));
+    await store(job(50, "SUCCEEDED"), job(51, "PENDING", { topic: "mail" }));
     const query = { action: "cancel", topic: "pay", label: "team=a", reason: "wrong price" };
     const dry = await bulk({ ...query, dry_run: true });
     expect(dry).toMatchObject({ matched: 25, done: 0 });
     expect(dry.sample.map(({ job_id }: { job_id: string }) => job_id)).toEqual(range(0, 5).map((n) => `j${1_000 + n}`));
-    await store(job(99_999, "SCHEDULED", { labels: { team: "a" }, createdMs: gateway.world.clock.now() + 1_000 }));
+    await store(job(99_999, "PENDING", { labels: { team: "a" }, createdMs: gateway.world.clock.now() + 1_000 }));
     const first = await bulk({ ...query, cursor: dry.next_cursor, limit: 15 });
     expect(first).toMatchObject({ matched: 25, done: 15, rejected: [], stopped: null });
     expect(await bulk({ ...query, cursor: first.next_cursor })).toMatchObject({ done: 10, next_cursor: null });
     expect((await get("/jobs?state=CANCELLED&count=true")).total).toEqual({ count: 25, exact: true });
     expect(await stateOf(50)).toBe("SUCCEEDED");
-    expect(await stateOf(51)).toBe("SCHEDULED");
-    expect((await get("/jobs/j100999")).state).toBe("SCHEDULED");
-    const { items } = await get("/audit?limit=200");
-    const started = items.filter(({ what }: { what: string }) => what === "bulk cancel of jobs");
-    expect(started).toMatchObject([{ facts: { topic: "pay", label: "team=a", matched: 25, why: "wrong price" } }]);
-    expect(items.filter(({ what }: { what: string }) => what === "cancelled")).toHaveLength(25);
+    expect(await stateOf(51)).toBe("PENDING");
+    expect((await get("/jobs/j100999")).state).toBe("PENDING");
+    const entries = async (action: string) =>
+      (await get(`/audit?limit=200&action=${encodeURIComponent(action)}`)).items;
+    // A sweep appends the entries to the chain.
+    await expect.poll(async () => (await entries("cancelled")).length, { timeout: 30_000 }).toBe(25);
+    expect(await entries("bulk cancel of jobs")).toMatchObject([
+      { facts: { topic: "pay", label: "team=a", matched: 25, why: "wrong price" } },
+    ]);
   });
 
   test("L50: applies to the filter only, not to all jobs", async () => {
-    await store(job(0, "SCHEDULED"), job(1, "RETRYING"), job(2, "SCHEDULED", { topic: "mail" }));
-    expect(await bulk({ action: "cancel", state: "SCHEDULED", topic: "pay" })).toMatchObject({ matched: 1, done: 1 });
-    expect([await stateOf(0), await stateOf(1), await stateOf(2)]).toEqual(["CANCELLED", "RETRYING", "SCHEDULED"]);
+    await store(job(0, "PENDING"), job(1, "RETRYING"), job(2, "PENDING", { topic: "mail" }));
+    expect(await bulk({ action: "cancel", state: "PENDING", topic: "pay" })).toMatchObject({ matched: 1, done: 1 });
+    expect([await stateOf(0), await stateOf(1), await stateOf(2)]).toEqual(["CANCELLED", "RETRYING", "PENDING"]);
   });
 
   test("never changes more jobs than were counted, also if others enter the query", async () => {
@@ -81,7 +84,7 @@ describe("bulk cancel of jobs", () => {
   });
 
   test("repeated and concurrent pages cancel no job twice", async () => {
-    await store(...range(0, 30).map((n) => job(n, "SCHEDULED")));
+    await store(...range(0, 30).map((n) => job(n, "PENDING")));
     const { next_cursor } = await bulk({ action: "cancel", dry_run: true });
     const pages = await Promise.all([1, 2, 3].map(() => bulk({ action: "cancel", cursor: next_cursor })));
     expect(pages.reduce((sum, { done }) => sum + done, 0)).toBe(30);
@@ -89,14 +92,14 @@ describe("bulk cancel of jobs", () => {
   });
 
   test("is for operators, within their tenant", async () => {
-    await store(job(0, "SCHEDULED"));
+    await store(job(0, "PENDING"));
     for (const who of ["viewer", "submitter"] as const) {
       expect(await bulk({ action: "cancel", dry_run: true }, who)).toMatchObject({ status: 403 });
     }
     const { next_cursor } = await bulk({ action: "cancel", dry_run: true });
     expect(await bulk({ action: "cancel" }, "other")).toMatchObject({ matched: 0, done: 0, next_cursor: null });
     expect(await bulk({ action: "cancel", cursor: next_cursor }, "other")).toMatchObject({ code: "invalid_cursor" });
-    expect(await stateOf(0)).toBe("SCHEDULED");
+    expect(await stateOf(0)).toBe("PENDING");
   });
 
   test.each([
@@ -137,10 +140,10 @@ describe("bulk retry of jobs", () => {
 
 describe("totals of lists", () => {
   test("are exact up to a bound, and only on request", async () => {
-    await store(...range(0, 7).map((n) => job(n, n < 5 ? "SCHEDULED" : "RETRYING")));
+    await store(...range(0, 7).map((n) => job(n, n < 5 ? "PENDING" : "RETRYING")));
     expect(await get("/jobs?limit=1")).not.toHaveProperty("total");
     expect((await get("/jobs?limit=1&count=true")).total).toEqual({ count: 7, exact: true });
-    expect((await get("/jobs?limit=1&count=true&state=SCHEDULED")).total).toEqual({ count: 5, exact: true });
+    expect((await get("/jobs?limit=1&count=true&state=PENDING")).total).toEqual({ count: 5, exact: true });
     expect((await get("/jobs?limit=1&count=true", "other")).total).toEqual({ count: 0, exact: true });
     expect((await get("/workflow-runs?count=true")).total).toEqual({ count: 0, exact: true });
     expect((await get("/dlq?count=true")).total).toEqual({ count: 0, exact: true });

@@ -21,7 +21,7 @@ describe("in bash", () => {
     [["fai"], ["failopen"]],
     [
       ["job", ""],
-      ["submit", "get", "list", "cancel", "explain", "--help"],
+      ["submit", "get", "list", "cancel", "retry", "explain", "--help"],
     ],
     [["job", "submit", "demo.echo", "--pri"], ["--priority"]],
     [

@@ -40,7 +40,7 @@ describe("a velocity limit", () => {
     },
   );
 
-  test("slides: room comes back with each use that leaves", async () => {
+  test("slides: each use that leaves the window frees its room", async () => {
     const harness = new LimitsHarness().publish(TEN);
     const engine = await harness.open();
     for (let at = 0; at < 10; at++) {

@@ -75,7 +75,7 @@ test.concurrent("undoes each step once, in order, after kill -9 of the embedded 
   }
 }, 600_000);
 
-test.concurrent("another control process goes on undoing after kill -9 on NATS and Redis", async () => {
+test.concurrent("another control process continues the compensations after kill -9 on NATS and Redis", async () => {
   const [nats, redis] = await Promise.all([startNats(), startRedis({ appendonly: true, appendfsync: "everysec" })]);
   const servers = ["--nats", nats.url, "--redis", redis.url];
   const up = (role: string) => program.up([...servers, "--role", role, "--port", "0"], SHORT_WAITS);

@@ -72,7 +72,7 @@ describe("a wait step", () => {
     expect(harness.runOf(runId).output).toMatchObject({ value: { b: 1, a: 2 } });
   });
 
-  test("ends as TIMEOUT at its deadline; a later event does not revive it", async () => {
+  test("ends as TIMEOUT at its deadline; a later event has no effect", async () => {
     const { harness, runId, send } = await open({ ask: { ...WAIT, on_error: "continue" }, later });
     await harness.pass(1_000);
     const { dueMs, startedMs } = harness.runOf(runId).steps.ask ?? {};
