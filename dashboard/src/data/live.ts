@@ -30,7 +30,7 @@ export function listen(listener: Listener): () => void {
   return () => void listeners.delete(listener);
 }
 
-/** Connects while somebody is signed in. */
+/** Connects while a user is signed in. */
 export function followStream(): () => void {
   return effect(() => {
     const client = api.value;

@@ -1,5 +1,5 @@
 /**
- * Who is signed in. Nothing is requested or shown before (L57).
+ * The signed-in caller. Nothing is requested or shown before (L57).
  *
  * 1. The key is sent once, to open a session; the browser keeps the session in a cookie that scripts cannot read.
  * 2. A response 401 ends the session on this page: everything that was shown is discarded.

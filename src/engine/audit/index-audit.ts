@@ -4,7 +4,7 @@ import type { Needs } from "../engine.ts";
 
 /**
  * Adds the pages of earlier versions to the lists of filters, oldest first, because each needs the latest time of those
- * before it. Returns the number of pages left at the start; the work goes on in this process.
+ * before it. Returns the number of pages left at the start; the work continues in this process.
  */
 export async function indexEarlierAudit(
   engine: Needs<"world" | "commit" | "tasks">,

@@ -5,7 +5,7 @@ import type { Needs } from "../engine.ts";
 
 /**
  * Adds jobs of earlier versions to the lists of filters. They are the only entries of `unindexedJobsOf`, and leave it when
- * they are written again. Returns how many are left, at most the given number; the work goes on in this process.
+ * they are written again. Returns how many are left, at most the given number; the work continues in this process.
  */
 export async function indexEarlierJobs(
   engine: Needs<"world" | "commit" | "tasks">,

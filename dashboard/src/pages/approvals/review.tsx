@@ -122,7 +122,7 @@ function Decisions({ value, decided }: { readonly value: JobDetail; readonly dec
   );
 }
 
-/** Also what a second approver sees: who was faster. */
+/** A second approver sees the decision of the first. */
 function Decided({ value: { approval, state, error } }: { readonly value: JobDetail }) {
   if (state === "APPROVAL_REQUIRED") return null;
   if (approval === null || approval.decision === null) {

@@ -1,4 +1,4 @@
-/** API keys: who may do what, for which tenant, until when. Secrets are shown once, when a key is created. */
+/** API keys with role, tenant and expiry. Secrets are shown once, when a key is created. */
 import { useSignal } from "@preact/signals";
 import type { ApiKey } from "../../../../src/client/schema.ts";
 import { useList } from "../../data/list.ts";

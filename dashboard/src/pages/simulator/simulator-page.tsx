@@ -90,7 +90,7 @@ function ChooseSeed({ chosen, options }: { readonly chosen: Chosen; readonly opt
       <NumberField label="Jobs and runs" value={runs} problem={wrong.runs} onEdit={(text) => edit({ runs: text })} />
       <SelectField label="Faults" value={faults} options={options.faults} onEdit={(name) => edit({ faults: name })} />
       <SelectField
-        label="Known bug"
+        label="Injected bug"
         value={mutant}
         none="none: the shipped engine"
         options={options.mutants.map(({ name }) => name)}
