@@ -63,6 +63,9 @@ test("policies", async () => {
   await transcript.run(["policy", "publish", file("dry.yaml", `${dry}  - {id: rest, match: {}, decision: allow}\n`)]);
   await transcript.run(["policy", "explain", "a.b", "--at", "2026-03-02T09:30:00Z"]);
   await gateway.call("POST", "/api/v1/jobs", { body: { topic: "a.b", job_id: "watched" } });
+  const stateOf = async () => (await gateway.call("GET", "/api/v1/jobs/watched")).json().state;
+  // Dispatched first, then returned because no worker responds.
+  await expect.poll(stateOf).toBe("SCHEDULED");
   await transcript.both(["job", "explain", "watched"]);
   await transcript.run(["policy", "rollback", "--json"]);
   await transcript.both(["policy", "rollback", "nothing"]);
