@@ -39,6 +39,7 @@ export function exitCodeForStatus(status: number): ExitCode {
     case 431:
       return EXIT.usage;
     case 401:
+    case 402:
     case 403:
       return EXIT.denied;
     case 404:

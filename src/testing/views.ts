@@ -133,7 +133,28 @@ export interface ExplanationView {
   readonly sentence: string;
   readonly unblocks: readonly { readonly what: string; readonly command: string | null }[];
   readonly approval: Readonly<Record<string, unknown>> | null;
+  /** What is left of the budgets that the job counts towards. */
+  readonly budgets?: readonly BudgetUse[];
+  /** The shadow rules that would have decided instead. */
+  readonly shadow?: readonly { readonly rule_id: string; readonly decision: string; readonly fault?: string }[];
   readonly facts: unknown;
+}
+
+export interface BudgetUse {
+  readonly tenant: string;
+  readonly rule_id: string;
+  readonly per: string;
+  readonly key: string;
+  readonly tokens?: BudgetAmounts;
+  readonly usd?: BudgetAmounts;
+  /** The used share of the unit that is used most; above 1 if a report exceeded it. */
+  readonly share: number;
+}
+
+export interface BudgetAmounts {
+  readonly limit: number;
+  readonly used: number;
+  readonly remaining: number;
 }
 
 /** The new state of a job. */

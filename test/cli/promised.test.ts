@@ -42,6 +42,7 @@ test("exit codes are stable, and every error code maps to one", () => {
     400: 2,
     408: 2,
     401: 5,
+    402: 5,
     403: 5,
     404: 3,
     409: 4,

@@ -91,6 +91,8 @@ describe("views", () => {
       sentence: true,
       unblocks: true,
       approval: true,
+      budgets: true,
+      shadow: true,
       facts: true,
     } as const;
     expect(fields<ExplanationView>(explanation)).toEqual(propertiesOf(EXPLANATION));
