@@ -1,6 +1,6 @@
 // Five kinds of tests. `pure` needs nothing but this process. `processes` starts real processes, `servers` also real NATS and
 // Redis servers, and `campaigns` mostly wait for faults, restarts and horizons. They assert no durations below seconds and wait more than
-// they compute: three of their files run at a time. `timed` compares durations with predictions, so its files run one at a time and
+// they compute: four of their files run at a time. `timed` compares durations with predictions, so its files run one at a time and
 // last. A file that is not named under another kind is pure: none can fall between.
 
 import { configDefaults, defineConfig } from "vitest/config";
@@ -25,7 +25,11 @@ const CAMPAIGNS = [
   "test/dashboard/change/*.test.ts",
 ];
 
-const TIMED = ["test/system/lab/**/*.test.ts", "test/dashboard/timed/*.test.ts"];
+const TIMED = [
+  "test/system/lab/**/*.test.ts",
+  "test/system/rollouts/prediction-live.test.ts",
+  "test/dashboard/timed/*.test.ts",
+];
 
 /** Files that the caller leaves to `npm test`. */
 const LEFT_OUT = (process.env.CORDUM_LEAVE_OUT ?? "").split(",").filter((file) => file !== "");
@@ -58,7 +62,7 @@ const withProcesses = (name: string, timeoutMs: number) => ({
   name,
   setupFiles: SETUP,
   pool: "forks" as const,
-  maxWorkers: 3,
+  maxWorkers: 4,
   sequence: { groupOrder: 2 },
   testTimeout: timeoutMs,
   hookTimeout: timeoutMs,
@@ -90,7 +94,13 @@ export default defineConfig({
           exclude: [...configDefaults.exclude, ...CAMPAIGNS, ...TIMED],
         },
       },
-      { test: { ...withProcesses("campaigns", 240_000), include: CAMPAIGNS } },
+      {
+        test: {
+          ...withProcesses("campaigns", 240_000),
+          include: CAMPAIGNS,
+          exclude: [...configDefaults.exclude, ...TIMED],
+        },
+      },
       {
         test: {
           ...withProcesses("timed", 120_000),
