@@ -95,7 +95,7 @@ const COLUMNS: readonly Column<Job>[] = [
       </a>
     ),
   },
-  { name: "State", width: "10.5rem", cell: ({ state }) => <StateBadge state={state} /> },
+  { name: "State", width: "11rem", cell: ({ state }) => <StateBadge state={state} /> },
   { name: "Topic", width: "minmax(8rem, 1.2fr)", priority: 2, cell: ({ topic }) => topic },
   {
     name: "Waits for",
@@ -122,7 +122,7 @@ const TARGET: BulkTarget<Job> = {
   command: "job",
   columns: [
     { name: "Job", width: "minmax(8rem, 1.4fr)", cell: ({ job_id }) => <span class="mono">{job_id}</span> },
-    { name: "State", width: "10.5rem", cell: ({ state }) => <StateBadge state={state} /> },
+    { name: "State", width: "11rem", cell: ({ state }) => <StateBadge state={state} /> },
     { name: "Topic", width: "minmax(6rem, 1fr)", priority: 2, cell: ({ topic }) => topic },
     { name: "Submitted", width: "7rem", priority: 2, cell: ({ created_at }) => <Time at={created_at} /> },
   ],
