@@ -22,7 +22,7 @@ test("creates a key, shows its secret once, and revokes it", async () => {
   await dialog.getByLabel("Owner").fill("ci@example.org");
   await expectAccessible(page);
   await dialog.getByRole("button", { name: "Create", exact: true }).click();
-  const secret = await dialog.getByRole("textbox", { name: "key" }).inputValue();
+  const secret = await dialog.getByRole("textbox", { name: "key", exact: true }).inputValue();
   expect(secret).toMatch(/^cordum_/);
   await expectAccessible(page);
   const ci = createClient({ url: dashboard.url, apiKey: secret });
