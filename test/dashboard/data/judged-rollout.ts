@@ -30,5 +30,10 @@ export async function judgedRollout(api: Client): Promise<void> {
 async function runToEnd(api: Client): Promise<void> {
   const body = { input: { items: [1, 2, 3] } };
   const { run_id: id } = await api.request("POST /workflows/{id}/runs", { path: { id: "price-items" }, body });
-  while ((await api.runs.get(id)).state !== "SUCCEEDED") await new Promise((resolve) => setTimeout(resolve, 20));
+  for (;;) {
+    const { state } = await api.runs.get(id);
+    if (state === "SUCCEEDED") return;
+    if (["FAILED", "CANCELLED", "TIMEOUT"].includes(state)) throw new Error(`run \`${id}\` ended as ${state}`);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
 }
