@@ -1,5 +1,5 @@
 /** Follows the pages of a simulation over recorded decisions and adds them up. */
-import type { Operations, RecordedSimulation } from "./schema.ts";
+import type { ExhaustedBudget, Operations, RecordedSimulation } from "./schema.ts";
 
 type SimulateBody = NonNullable<Operations["POST /policy/simulate"]["body"]>;
 type RecordedRange = NonNullable<SimulateBody["recorded"]>;
@@ -23,12 +23,21 @@ export async function simulateRecorded(
 ): Promise<RecordedTotals> {
   let totals: RecordedTotals | null = null;
   let recorded: RecordedRange = { ...range };
+  let pageMax = PAGE_MAX;
   for (;;) {
     const left = max - (totals === null ? 0 : readBy(totals));
-    const body = { recorded: { ...recorded, limit: Math.min(left, PAGE_MAX) } };
+    const body = { recorded: { ...recorded, limit: Math.min(left, pageMax) } };
     const page = await send(policy === undefined ? body : { ...body, policy });
     if (!("checked" in page))
       throw new Error("the control plane is older than this client: it has no recorded simulation");
+    const isLimited = (page.limits ?? null) !== null && policy !== undefined;
+    if (isLimited && page.next_cursor !== null && pageMax < LIMITED_PAGE_MAX && max > PAGE_MAX) {
+      // Limits are counted within one page: begins again, with one page.
+      totals = null;
+      recorded = { ...range };
+      pageMax = LIMITED_PAGE_MAX;
+      continue;
+    }
     totals = sum(totals, page);
     onPage?.(totals);
     if (page.next_cursor === null) return totals;
@@ -60,13 +69,31 @@ function sum(before: RecordedTotals | null, { next_cursor: _, ...page }: Recorde
     flipped: before.flipped + page.flipped,
     groups: listed,
     ungrouped: before.ungrouped + page.ungrouped + unlisted,
+    limits: sumOfLimits(before.limits ?? null, page.limits ?? null),
     truncated: false,
   };
 }
+
+/** Each page counts anew; the time is that of the newest. */
+function sumOfLimits(before: Limits, page: Limits): Limits {
+  if (before === null || page === null) return before ?? page;
+  const groups = new Map(before.exhausted.map((group) => [budgetOf(group), group]));
+  for (const group of page.exhausted) {
+    const known = groups.get(budgetOf(group));
+    const examples = [...(known?.examples ?? []), ...group.examples].slice(0, EXAMPLES_MAX);
+    groups.set(budgetOf(group), { ...group, count: group.count + (known?.count ?? 0), examples });
+  }
+  return { ...before, exhausted: [...groups.values()].sort((a, b) => b.count - a.count) };
+}
+
+type Limits = RecordedSimulation["limits"];
+
+const budgetOf = ({ rule_id, per }: ExhaustedBudget): string => `${per} ${rule_id}`;
 
 const keyOf = ({ from, to, topic }: RecordedSimulation["groups"][number]): string =>
   JSON.stringify([from.decision, from.rule_id, to.decision, to.rule_id, topic]);
 
 const PAGE_MAX = 10_000;
+const LIMITED_PAGE_MAX = 100_000;
 const GROUPS_MAX = 200;
 const EXAMPLES_MAX = 5;

@@ -579,6 +579,13 @@ export interface ErrorInfo {
   readonly retryNever?: true | undefined;
 }
 
+export interface ExhaustedBudget {
+  readonly rule_id: string;
+  readonly per: string;
+  readonly count: number;
+  readonly examples: ReadonlyArray<string>;
+}
+
 export interface FailOpenLease {
   readonly id: string;
   /** A tenant, or `*` for all tenants. */
@@ -1530,7 +1537,7 @@ export interface PolicyLimit {
   readonly within_ms: number;
   /** What the request adds. */
   readonly amount: number;
-  /** Without this request. Absent in simulations, which count nothing. */
+  /** Without this request. In simulations, by the requests before it. Absent where nothing is counted. */
   readonly used?: number | undefined;
 }
 
@@ -1831,7 +1838,7 @@ export interface PostPolicySimulateRequest {
     readonly since?: string | undefined;
     /** Jobs created at or before this time. Default: now. */
     readonly until?: string | undefined;
-    /** Jobs to read. Default: 10000. */
+    /** Jobs to read. Default: 10000. More than 20000 require a key that may publish policies. */
     readonly limit?: number | undefined;
     /** `next_cursor` of the previous page, with its `since` and `until`. */
     readonly cursor?: string | undefined;
@@ -1907,6 +1914,16 @@ export interface ReadyEvent {
   readonly resumed: boolean;
 }
 
+/** Limits and budgets, counted over the records of this page in order of time. Null: none applies. */
+export interface RecordedLimits {
+  /** Uses of limits and budgets before this time are not counted. */
+  readonly counted_from: string;
+  /** What the records do not say, and what is assumed. */
+  readonly approximations: ReadonlyArray<string>;
+  /** Jobs that a budget of the policy would refuse; not part of `flipped`. */
+  readonly exhausted: ReadonlyArray<ExhaustedBudget>;
+}
+
 export interface RecordedSimulation {
   /** Hash of the policy that was evaluated. */
   readonly snapshot: string;
@@ -1926,6 +1943,7 @@ export interface RecordedSimulation {
   readonly groups: ReadonlyArray<PolicyFlips>;
   /** Flips of groups that are not listed. */
   readonly ungrouped: number;
+  readonly limits: RecordedLimits | null;
   readonly next_cursor: string | null;
 }
 
@@ -3306,6 +3324,15 @@ export interface Worker {
   readonly transport: string;
   readonly is_leaving: boolean;
   readonly last_seen: string;
+  /** For how long a worker is silent that still holds leases; null for a worker that is there. */
+  readonly silent_ms: number | null;
+  /** Open leases of an HTTP worker, at most 20; those of the caller's tenant. */
+  readonly leases: ReadonlyArray<{
+    readonly job_id: string;
+    readonly topic: string;
+    /** When the lease ends. */
+    readonly deadline: string;
+  }>;
 }
 
 export interface Workflow {
@@ -4428,14 +4455,14 @@ export interface Operations {
     readonly body: PostWorkerJobsIdFailRequest;
     readonly response: AttemptState;
   };
-  /** List live workers */
+  /** List live workers, and silent ones that hold leases */
   readonly "GET /workers": {
     readonly path: NoFields;
     readonly query: NoFields;
     readonly body: undefined;
     readonly response: GetWorkersResponse;
   };
-  /** Get a live worker */
+  /** Get a live worker, or a silent one that holds leases */
   readonly "GET /workers/{id}": {
     readonly path: {
       readonly id: string;

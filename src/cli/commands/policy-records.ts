@@ -1,4 +1,5 @@
 import { simulateRecorded } from "../../client/recorded.ts";
+import type { ExhaustedBudget } from "../../client/schema.ts";
 import { DEFAULT_ORG } from "../../core/model/job-id.ts";
 import { simulationBudget } from "../../core/policy/evaluate.ts";
 import { readPolicyTests } from "../../core/policy/read-tests.ts";
@@ -42,11 +43,26 @@ export async function simulateRecords(io: Io, client: Client, options: RecordedO
   if (rows.length > 0) io.out(textTable(["FROM", "TO", "TOPIC", "COUNT", "EXAMPLES"], rows));
   if (totals.ungrouped > 0) io.out(`and ${totals.ungrouped} in smaller groups\n`);
   io.out(`${totals.flipped} of ${totals.checked} recorded decisions would flip\n`);
+  io.out(exhaustedText(totals.limits?.exhausted ?? []));
+  if (totals.limits) {
+    const { counted_from, approximations } = totals.limits;
+    const lines = approximations.map((text: string) => `  ${text}\n`).join("");
+    io.err(`limits and budgets are counted from ${counted_from}, approximately:\n${lines}`);
+  }
   const without = totals.undecided + totals.bypassed;
   if (without > 0)
     io.err(`${without} jobs have no decision: ${totals.undecided} wait, ${totals.bypassed} were bypassed\n`);
   if (totals.truncated) io.err(`only the newest ${max} jobs were read; --limit reads more\n`);
   return EXIT.ok;
+}
+
+function exhaustedText(exhausted: readonly ExhaustedBudget[]): string {
+  return exhausted
+    .map(({ rule_id, per, count, examples }) => {
+      const what = `${count} ${count === 1 ? "job" : "jobs"} would exhaust a budget`;
+      return `${what} of rule ${rule_id} per ${per}: ${examples.join(" ")}\n`;
+    })
+    .join("");
 }
 
 const decidedBy = ({ decision, rule_id }: Json): string => `${decision} by ${rule_id ?? "default"}`;

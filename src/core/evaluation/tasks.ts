@@ -13,7 +13,7 @@ import { diff, type PolicyDiff } from "../policy/diff.ts";
 import { type PolicyDocument, type ReadPolicy, readPolicy } from "../policy/document.ts";
 import { type Simulation, simulate, simulationBudget } from "../policy/evaluate.ts";
 import { type PolicyCase, readPolicyTests } from "../policy/read-tests.ts";
-import { type Flip, flipsOf, type RecordedDecision } from "../policy/recorded.ts";
+import { type EvaluatedRecords, evaluateRecords, type RecordedDecision } from "../policy/recorded.ts";
 import { type PreparedCase, type TestedCase, testPolicy } from "../policy/test-policy.ts";
 import type { ReadYaml } from "../policy/yaml-fields.ts";
 import type { RolloutPrediction } from "../rollout/rollout.ts";
@@ -77,7 +77,7 @@ export const TASKS = {
   },
 
   /** Called for each page of a request; `steps` are those used. */
-  flipRecorded: ({
+  evaluateRecorded: ({
     text,
     inForce,
     records,
@@ -85,14 +85,12 @@ export const TASKS = {
     readonly text: string | null;
     readonly inForce: PolicyDocument;
     readonly records: readonly RecordedDecision[];
-  }):
-    | { readonly kind: "ok"; readonly snapshot: string; readonly flips: readonly Flip[]; readonly steps: number }
-    | Bad => {
+  }): ({ readonly kind: "ok"; readonly snapshot: string; readonly steps: number } & EvaluatedRecords) | Bad => {
     const compiled = draftOf(text, inForce);
     if (compiled.kind === "bad") return compiled;
     const budget = new StepBudget("the simulation", PAGE_STEPS_MAX);
-    const flips = flipsOf(compiled.snapshot, records, budget);
-    return { kind: "ok", snapshot: compiled.snapshot.hash, flips, steps: budget.spent };
+    const evaluated = evaluateRecords(compiled.snapshot, records, budget);
+    return { kind: "ok", snapshot: compiled.snapshot.hash, ...evaluated, steps: budget.spent };
   },
 
   readPolicyTests: (file: { readonly name: string; readonly text: string }): ReadYaml<readonly PolicyCase[]> =>

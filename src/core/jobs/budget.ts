@@ -41,8 +41,7 @@ export function settleBudgets(
     const isReserved = hold.reserved.tokens !== undefined || hold.reserved.microUsd !== undefined;
     for (const unit of BUDGET_UNITS) {
       if (!isReserved || hold.limit[unit] === undefined) continue;
-      const reported = unit === "tokens" ? tokensOf(usage) : microUsdOf(usage);
-      const spent = reported ?? (status === "succeeded" ? hold.reserved[unit] : undefined);
+      const spent = usageOf(usage)[unit] ?? (status === "succeeded" ? hold.reserved[unit] : undefined);
       if (spent !== undefined) used[unit] = spent;
     }
     return { ...hold, spent: addAmounts(hold.spent, used), reserved: {} };
@@ -121,6 +120,12 @@ function tokensOf(usage: JobResult["usage"]): number | undefined {
 
 const microUsdOf = (usage: JobResult["usage"]): number | undefined =>
   usage?.costUsd === undefined ? undefined : Math.ceil(usage.costUsd * MICRO);
+
+/** The reported usage. */
+export function usageOf(usage: JobResult["usage"]): Amounts {
+  const [tokens, microUsd] = [tokensOf(usage), microUsdOf(usage)];
+  return { ...(tokens === undefined ? {} : { tokens }), ...(microUsd === undefined ? {} : { microUsd }) };
+}
 
 const hasSpent = ({ spent }: BudgetHold): boolean => (spent.tokens ?? 0) + (spent.microUsd ?? 0) > 0;
 

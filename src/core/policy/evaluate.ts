@@ -5,6 +5,7 @@ import type { CompiledRule, ShadowRules, Snapshot } from "./compile.ts";
 import type { Conditions, Outcome } from "./condition.ts";
 import { type Decision, EFFECTS, type Effect, type PolicyRequest, SHADOW_MAX, type ShadowVerdict } from "./decision.ts";
 import { type Limit, limitKey } from "./limits/limit.ts";
+import { applyInOrder, type SimulatedDecision } from "./limits/simulate-limits.ts";
 import { matchesTopic, type NamePatterns, Topic } from "./pattern.ts";
 import { labelOf } from "./request-view.ts";
 import type { Bucket } from "./rule-index.ts";
@@ -277,11 +278,13 @@ function hasMcp(expected: CompiledRule["mcp"], labels: PolicyRequest["labels"]):
   return true;
 }
 
-/** The decisions a policy would have made; nothing is applied. Limits are shown, and count as not exceeded. */
+/** The decisions a policy would have made if the requests came in the order of their times, and no others. */
 export interface Simulation {
   readonly snapshot: string;
   /** In request order. */
   readonly decisions: readonly Decision[];
+  /** The limits of each decision, and how much was used before. */
+  readonly limits: readonly SimulatedDecision["limits"][];
   readonly byEffect: Readonly<Record<Effect, number>>;
   /** All rules in document order, including unused ones; null for the default. */
   readonly byRule: readonly { readonly ruleId: string | null; readonly count: number }[];
@@ -297,15 +300,17 @@ export function withinBudget<T>({ conditions, shadow }: Snapshot, budget: StepBu
 
 /** Throws a `BudgetError` if the requests together exceed the budget: a cut-off condition is no decision. */
 export function simulate(snapshot: Snapshot, requests: readonly PolicyRequest[], budget: StepBudget): Simulation {
-  const decisions = withinBudget(snapshot, budget, () =>
+  const evaluated = withinBudget(snapshot, budget, () =>
     requests.map((request) => {
       const decision = evaluate(snapshot, request);
-      // At most a tenth of the rules is matched beyond the index.
-      budget.spend(1 + snapshot.rules.length / 10);
+      // At most a tenth of the rules is matched beyond the index; a limit is compared with the uses before.
+      budget.spend(1 + snapshot.rules.length / 10 + ((decision.limits?.length ?? 0) * requests.length) / 10);
       if (budget.left === 0) throw new BudgetError(budget.fault);
       return decision;
     }),
   );
+  const applied = applyInOrder(requests, evaluated);
+  const decisions = applied.map(({ decision }) => decision);
   const byRule = new Map<string | null, number>(snapshot.document.rules.map(({ id }) => [id, 0]));
   byRule.set(null, 0);
   for (const { ruleId } of decisions) byRule.set(ruleId, (byRule.get(ruleId) ?? 0) + 1);
@@ -313,6 +318,7 @@ export function simulate(snapshot: Snapshot, requests: readonly PolicyRequest[],
   return {
     snapshot: snapshot.hash,
     decisions,
+    limits: applied.map(({ limits }) => limits),
     byEffect: Object.fromEntries(EFFECTS.map((effect) => [effect, countOf(effect)])) as Record<Effect, number>,
     byRule: [...byRule].map(([ruleId, count]) => ({ ruleId, count })),
   };

@@ -3,13 +3,14 @@
  *
  * 1. A recorded decision is the last one about a job: its request as the kernel saw it, for the recorded time.
  * 2. A decision flips if its effect changes. Another rule, reason or constraint with the same effect is no flip.
- * 3. The counts of the past are not known. A rule that decided beyond its limit is taken to be beyond it again, if the
- *    policy has a limit in the rule of that id; other limits are not exceeded.
+ * 3. Decisions with limits or budgets depend on those before them: they are replayed in order of time
+ *    (`limits/replay.ts`).
  */
 import { BudgetError, type StepBudget } from "../expression/budget.ts";
 import type { Snapshot } from "./compile.ts";
-import type { Decision, Effect, PolicyRequest } from "./decision.ts";
+import type { Effect, PolicyRequest } from "./decision.ts";
 import { evaluate, withinBudget } from "./evaluate.ts";
+import { type LimitedDecision, limitUse, replayed } from "./limits/replay.ts";
 
 export interface RecordedDecision {
   readonly request: PolicyRequest;
@@ -28,21 +29,37 @@ export interface Flip {
   readonly to: DecidedBy;
 }
 
-/** Throws a `BudgetError` if the records together exceed the budget. */
-export function flipsOf(snapshot: Snapshot, records: readonly RecordedDecision[], budget: StepBudget): readonly Flip[] {
-  return withinBudget(snapshot, budget, () =>
-    records.flatMap(({ request, decided }, at) => {
-      const { effect, ruleId } = beyondAsThen(evaluate(snapshot, request), decided);
-      budget.spend(1 + snapshot.rules.length / 10);
-      if (budget.left === 0) throw new BudgetError(budget.fault);
-      return effect === decided.effect ? [] : [{ at, to: { effect, ruleId } }];
-    }),
-  );
+export interface EvaluatedRecords {
+  readonly flips: readonly Flip[];
+  /** Records with limits or budgets, by position. */
+  readonly limited: readonly (LimitedDecision & { readonly at: number })[];
 }
 
-function beyondAsThen(decision: Decision, { ruleId }: DecidedBy): Decision {
-  return decision.limits?.find((limit) => limit.ruleId === ruleId)?.exceeded ?? decision;
+/** Throws a `BudgetError` if the records together exceed the budget. */
+export function evaluateRecords(
+  snapshot: Snapshot,
+  records: readonly RecordedDecision[],
+  budget: StepBudget,
+): EvaluatedRecords {
+  const flips: Flip[] = [];
+  const limited: (LimitedDecision & { readonly at: number })[] = [];
+  withinBudget(snapshot, budget, () => {
+    for (const [at, { request, decided }] of records.entries()) {
+      const decision = evaluate(snapshot, request);
+      const { effect, ruleId, limits = [], budgets } = decision;
+      budget.spend(1 + snapshot.rules.length / 10 + limits.length * STEPS_OF_LIMIT);
+      if (budget.left === 0) throw new BudgetError(budget.fault);
+      if (limits.length > 0 || budgets !== undefined) {
+        const uses = limits.map((limit) => limitUse(request.org, limit));
+        limited.push({ at, otherwise: replayed(decision), limits: uses });
+      } else if (effect !== decided.effect) flips.push({ at, to: { effect, ruleId } });
+    }
+  });
+  return { flips, limited };
 }
+
+/** A use is kept until the end of the simulation. */
+const STEPS_OF_LIMIT = 20;
 
 /** Flips that have decisions, rules and topic in common. */
 export interface FlipGroup {

@@ -5,6 +5,7 @@ export { askKernel, breakerRefusal } from "./circuit-breaker.ts";
 export { closeFailOpen, listFailOpen, onFailOpenDue, openAtStart, openFailOpen } from "./fail-open.ts";
 export { engageKill, listKills, releaseKill, stopKilled } from "./kill-switch.ts";
 export { type Published, publishFile, publishPolicy, releases, rollbackPolicy } from "./publish-policy.ts";
+export type { ReplayedLimits } from "./replay-recorded.ts";
 export { reviewBypass } from "./review-bypass.ts";
 export { SafetyState } from "./safety-state.ts";
 export { RECORDED_JOBS, type RecordedFlips, simulateRecorded } from "./simulate-recorded.ts";

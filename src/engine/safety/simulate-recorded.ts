@@ -7,6 +7,7 @@ import type { Busy } from "../../ports/evaluator.ts";
 import type { Page } from "../../ports/store.ts";
 import type { Needs } from "../engine.ts";
 import { policyRequestOf } from "./check-job.ts";
+import { RecordedReplay, type ReplayedLimits } from "./replay-recorded.ts";
 
 /**
  * Evaluates a policy for the recorded decisions of a tenant and lists those that it would flip.
@@ -15,6 +16,8 @@ import { policyRequestOf } from "./check-job.ts";
  *    is complete, not a sample. Earlier decisions about the same job are not listed.
  * 2. A request reads at most `limit` jobs, and ends before with a cursor once `STEPS_MAX` evaluation steps are used. Jobs are
  *    read in pages, and evaluated off the event loop.
+ * 3. Limits and budgets are replayed over the records of one request (`replay-recorded.ts`): the next one starts its counts
+ *    anew.
  */
 export interface RecordedQuery {
   readonly org: string;
@@ -38,6 +41,8 @@ export interface RecordedFlips {
   readonly groups: readonly FlipGroup[];
   /** Flips of further groups. */
   readonly ungrouped: number;
+  /** Null: the policy has no limit or budget for these records. */
+  readonly limits: ReplayedLimits | null;
   readonly cursor: string | null;
 }
 
@@ -47,9 +52,13 @@ export type SimulatedRecords =
   | { readonly kind: "over"; readonly why: string }
   | Busy;
 
-export async function simulateRecorded(engine: Needs<"world">, query: RecordedQuery): Promise<SimulatedRecords> {
+export async function simulateRecorded(
+  engine: Needs<"world" | "settings">,
+  query: RecordedQuery,
+): Promise<SimulatedRecords> {
   const { org, text, inForce } = query;
   const groups = new FlipGroups();
+  const replay = new RecordedReplay(org);
   let [read, checked, undecided, bypassed, flipped, steps] = [0, 0, 0, 0, 0, 0];
   let cursor = query.cursor ?? null;
   let snapshot = "";
@@ -63,7 +72,7 @@ export async function simulateRecorded(engine: Needs<"world">, query: RecordedQu
     const jobs = page.items.map(({ value }) => value);
     const decided = jobs.filter(isDecided);
     const records = decided.map(recordOf);
-    const outcome = await engine.world.evaluator.run(org, "flipRecorded", { text, inForce, records });
+    const outcome = await engine.world.evaluator.run(org, "evaluateRecorded", { text, inForce, records });
     if (outcome.kind !== "answered" || outcome.answer.kind === "bad") {
       if (!isLast) next.catch(() => {});
       return outcome.kind === "answered"
@@ -74,6 +83,10 @@ export async function simulateRecorded(engine: Needs<"world">, query: RecordedQu
     for (const { at, to } of answer.flips) {
       const [job, record] = [decided[at], records[at]];
       if (job && record) groups.add(record.decided, to, job.topic, clientJobId(org, job.id));
+    }
+    for (const { at, ...limited } of answer.limited) {
+      const [job, record] = [decided[at], records[at]];
+      if (job && record) replay.add(job, record.decided, limited);
     }
     checked += decided.length;
     bypassed += jobs.filter(isBypassed).length;
@@ -87,9 +100,11 @@ export async function simulateRecorded(engine: Needs<"world">, query: RecordedQu
       break;
     }
   } while (cursor !== null);
+  const limits = await replay.run(engine, groups, cursor === null ? Math.max(query.fromMs, keptFromMs(engine)) : null);
+  flipped += limits?.flipped ?? 0;
   const largest = groups.largest(GROUPS_MAX);
   const ungrouped = flipped - largest.reduce((sum, { count }) => sum + count, 0);
-  const flips = { snapshot, checked, undecided, bypassed, flipped, groups: largest, ungrouped, cursor };
+  const flips = { snapshot, checked, undecided, bypassed, flipped, groups: largest, ungrouped, limits, cursor };
   return { kind: "ok", flips };
 }
 
@@ -103,6 +118,10 @@ function readPage(
   const query = { index, scoreMin, scoreMax, limit: Math.min(limit, PAGE_JOBS) };
   return world.store.list(JOBS, cursor === null ? query : { ...query, cursor });
 }
+
+/** Jobs that ended before are removed. */
+const keptFromMs = ({ world, settings }: Needs<"world" | "settings">): number =>
+  world.clock.now() - settings.current.retention.jobsMs;
 
 /** Steps that wait for time, a person or a sub-run are not checked. */
 const isChecked = ({ step }: Job): boolean => step === undefined || step.kind === "worker";
@@ -119,4 +138,4 @@ const PAGE_JOBS = 500;
 /** Some seconds. */
 const STEPS_MAX = 20_000_000;
 const GROUPS_MAX = 100;
-export const RECORDED_JOBS = { default: 10_000, max: 20_000 } as const;
+export const RECORDED_JOBS = { default: 10_000, max: 20_000, publisherMax: 100_000 } as const;

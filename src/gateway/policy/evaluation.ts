@@ -9,11 +9,13 @@ import type { GatewayRequest } from "../route.ts";
 import { type PolicyRequestBody, readPolicyRequest } from "../routes/policy-request.ts";
 
 /** Compiling a policy is expensive: only roles that may publish one may send one. */
-export function requirePublisher({ principal }: GatewayRequest): void {
-  if (isAllowed(principal, { access: "system" })) return;
+export function requirePublisher(request: GatewayRequest): void {
+  if (isPublisher(request)) return;
   const detail = "evaluating a policy text requires a key of tenant `*` with role `admin`, like publishing it";
   throw new Problem("forbidden", `${detail}; omit \`policy\` to evaluate the policy in force`);
 }
+
+export const isPublisher = ({ principal }: GatewayRequest): boolean => isAllowed(principal, { access: "system" });
 
 /** `sender`: whether the caller of the request is the submitter if the body names none. */
 export function toPolicyRequest(

@@ -1,12 +1,12 @@
 /** `POST /policy/simulate` with `recorded`: the recorded decisions of a tenant that a policy would flip. */
 import { type Static, Type } from "typebox";
 import type { DecidedBy, FlipGroup } from "../../core/policy/recorded.ts";
-import { RECORDED_JOBS, simulateRecorded } from "../../engine/safety/index.ts";
+import { RECORDED_JOBS, type ReplayedLimits, simulateRecorded } from "../../engine/safety/index.ts";
 import { evaluationProblem, Problem } from "../problem.ts";
 import { type Gateway, type GatewayRequest, type GatewayResponse, ok } from "../route.ts";
 import { DECISION_NAME } from "../views/policy-schemas.ts";
-import { instant, TEXT_OR_NULL } from "../views/schemas.ts";
-import { invalidPolicy } from "./evaluation.ts";
+import { instant, orNull, TEXT_OR_NULL } from "../views/schemas.ts";
+import { invalidPolicy, isPublisher } from "./evaluation.ts";
 
 const optional = Type.Optional;
 
@@ -20,8 +20,10 @@ export const RECORDED = Type.Object(
     limit: optional(
       Type.Integer({
         minimum: 1,
-        maximum: RECORDED_JOBS.max,
-        description: `Jobs to read. Default: ${RECORDED_JOBS.default}.`,
+        maximum: RECORDED_JOBS.publisherMax,
+        description:
+          `Jobs to read. Default: ${RECORDED_JOBS.default}. More than ${RECORDED_JOBS.max} require a key that may ` +
+          "publish policies.",
       }),
     ),
     cursor: optional(Type.String({ description: "`next_cursor` of the previous page, with its `since` and `until`." })),
@@ -54,6 +56,33 @@ export const RECORDED_SIMULATION = Type.Object(
       { description: "The largest first." },
     ),
     ungrouped: Type.Integer({ description: "Flips of groups that are not listed." }),
+    limits: orNull(
+      Type.Object(
+        {
+          counted_from: instant("Uses of limits and budgets before this time are not counted."),
+          approximations: Type.Array(Type.String(), {
+            description: "What the records do not say, and what is assumed.",
+          }),
+          exhausted: Type.Array(
+            Type.Object(
+              {
+                rule_id: Type.String(),
+                per: Type.String(),
+                count: Type.Integer(),
+                examples: Type.Array(Type.String({ description: "Id of a job." })),
+              },
+              { title: "ExhaustedBudget" },
+            ),
+            { description: "Jobs that a budget of the policy would refuse; not part of `flipped`." },
+          ),
+        },
+        {
+          title: "RecordedLimits",
+          description:
+            "Limits and budgets, counted over the records of this page in order of time. Null: none applies.",
+        },
+      ),
+    ),
     next_cursor: Type.Union([Type.String(), Type.Null()]),
   },
   { title: "RecordedSimulation" },
@@ -66,6 +95,11 @@ export async function simulateRecords(
   recorded: Static<typeof RECORDED>,
 ): Promise<GatewayResponse> {
   const { clock } = engine.world;
+  const { limit = RECORDED_JOBS.default } = recorded;
+  if (limit > RECORDED_JOBS.max && !isPublisher(request)) {
+    const detail = `more than ${RECORDED_JOBS.max} jobs per request require a key of tenant \`*\` with role \`admin\``;
+    throw new Problem("forbidden", `${detail}; send a smaller \`limit\``);
+  }
   const untilMs = recorded.until === undefined ? clock.now() : timeOf("until", recorded.until);
   const { fromMs } = rangeOf(recorded, untilMs);
   const simulated = await simulateRecorded(engine, {
@@ -74,14 +108,15 @@ export async function simulateRecords(
     inForce: engine.kernel.inForce.snapshot.document,
     fromMs,
     untilMs,
-    limit: recorded.limit ?? RECORDED_JOBS.default,
+    limit,
     cursor: recorded.cursor,
   });
   switch (simulated.kind) {
     case "ok": {
-      const { cursor, groups, ...counts } = simulated.flips;
+      const { cursor, groups, limits, ...counts } = simulated.flips;
       const range = { since: new Date(fromMs).toISOString(), until: new Date(untilMs).toISOString() };
-      return ok({ ...counts, ...range, groups: groups.map(groupView), next_cursor: cursor });
+      const views = { groups: groups.map(groupView), limits: limits && limitsView(limits) };
+      return ok({ ...counts, ...range, ...views, next_cursor: cursor });
     }
     case "bad":
       throw invalidPolicy(simulated.problems);
@@ -106,6 +141,21 @@ function timeOf(name: string, text: string): number {
   if (Number.isFinite(ms)) return Math.max(0, ms);
   throw new Problem("invalid_request", `\`${name}\` must be a time such as \`2026-03-02T09:30:00Z\``);
 }
+
+function limitsView({ fromMs, exhausted }: ReplayedLimits): object {
+  return {
+    counted_from: new Date(fromMs).toISOString(),
+    approximations: APPROXIMATIONS,
+    exhausted: exhausted.map(({ ruleId, ...rest }) => ({ rule_id: ruleId, ...rest })),
+  };
+}
+
+const APPROXIMATIONS = [
+  "while the duration of a limit reaches back beyond `counted_from`, a rule that decided beyond its limit is beyond it again",
+  "a job counts once, at the time of its last decision; submissions that were refused left no record",
+  "a job that would wait for a slot counts for no limit of a later rule",
+  "budgets start unspent; a job that had not run is taken to spend its reservation",
+];
 
 const groupView = ({ from, to, ...rest }: FlipGroup): object => ({ ...rest, from: byView(from), to: byView(to) });
 const byView = ({ effect, ruleId }: DecidedBy): object => ({ decision: effect.toUpperCase(), rule_id: ruleId });

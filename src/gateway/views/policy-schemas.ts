@@ -40,7 +40,10 @@ const LIMIT = Type.Object(
     within_ms: Type.Integer(),
     amount: Type.Number({ description: "What the request adds." }),
     used: Type.Optional(
-      Type.Number({ description: "Without this request. Absent in simulations, which count nothing." }),
+      Type.Number({
+        description:
+          "Without this request. In simulations, by the requests before it. Absent where nothing is counted.",
+      }),
     ),
   },
   { title: "PolicyLimit" },

@@ -77,7 +77,7 @@ export function explanationView(
 
 /** With `before`, adds the decisions of the policy in force. */
 export function simulationView(
-  { snapshot, decisions, byEffect, byRule }: Simulation,
+  { snapshot, decisions, limits, byEffect, byRule }: Simulation,
   before: Simulation | null,
   isVisible: (ruleId: string) => boolean,
 ): object {
@@ -85,7 +85,7 @@ export function simulationView(
   return {
     snapshot,
     decisions: decisions.map((decision, at) => ({
-      ...decisionView(decision),
+      ...decisionView(decision, limits[at]),
       ...(before === null ? {} : { in_force: previous(at)?.effect.toUpperCase() }),
     })),
     by_decision: Object.fromEntries(Object.entries(byEffect).map(([effect, count]) => [effect.toUpperCase(), count])),

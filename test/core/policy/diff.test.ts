@@ -65,12 +65,13 @@ describe("diff", () => {
 
 test("simulate counts decisions by effect and by rule", () => {
   const snapshot = compile(policy([{ match: { topics: ["a"] } }, { match: { topics: ["b"] }, decision: "throttle" }]));
-  const { decisions, ...counts } = simulate(
+  const { decisions, limits, ...counts } = simulate(
     snapshot,
     ["a", "b", "a", "c"].map((topic) => ({ ...REQUEST, topic })),
     simulationBudget(),
   );
   expect(decisions.map(({ effect }) => effect)).toEqual(["allow", "throttle", "allow", "deny"]);
+  expect(limits).toEqual([[], [], [], []]);
   expect(counts).toEqual({
     snapshot: snapshot.hash,
     byEffect: { allow: 2, deny: 1, require_approval: 0, throttle: 1, allow_with_constraints: 0 },

@@ -73,7 +73,7 @@ describe("simulation over recorded decisions", () => {
     expect(none.body).toMatchObject({ checked: 0, flipped: 0, groups: [] });
   });
 
-  test("a rule that decided beyond its limit is beyond it in the draft", async () => {
+  test("limits are counted in order of time", async () => {
     const limited = (max: number) => `rules:
   - {id: often, match: {topics: [pay]}, decision: deny, reason: too many, velocity: {max: ${max}, within: 1h}}
   - {id: rest, match: {}, decision: allow}
@@ -82,9 +82,52 @@ describe("simulation over recorded decisions", () => {
     await submit("pay");
     const refused = await gateway.call("POST", "/api/v1/jobs", { body: { topic: "pay" } });
     expect(refused.json()).toMatchObject({ state: "DENIED" });
-    expect((await simulate({ policy: limited(2), recorded: {} })).body).toMatchObject({ checked: 2, flipped: 0 });
+    expect((await simulate({ recorded: {} })).body).toMatchObject({
+      checked: 2,
+      flipped: 0,
+      limits: { exhausted: [] },
+    });
+    expect((await simulate({ policy: limited(2), recorded: {} })).body).toMatchObject({ checked: 2, flipped: 1 });
+    // Earlier uses are not known.
+    const { body } = await simulate({ policy: limited(2), recorded: { last_ms: 60_000 } });
+    expect(body).toMatchObject({ checked: 2, flipped: 0 });
+    expect(Date.parse(body.limits.counted_from)).toBeGreaterThan(Date.now() - 61_000);
     const open = "rules: [{id: rest, match: {}, decision: allow}]";
-    expect((await simulate({ policy: open, recorded: {} })).body).toMatchObject({ checked: 2, flipped: 1 });
+    expect((await simulate({ policy: open, recorded: {} })).body).toMatchObject({
+      checked: 2,
+      flipped: 1,
+      limits: null,
+    });
+  });
+
+  test("a draft with a velocity, a rate and a budget shows what they would refuse", async () => {
+    const ids: string[] = [];
+    for (let at = 0; at < 6; at++) ids.push(await submit("demo.paid", { amount: 10 }));
+    for (let at = 0; at < 6; at++) {
+      const lease = { worker_id: "w", topics: ["demo.paid"], wait_ms: 5_000 };
+      const [job] = (await gateway.call("POST", "/api/v1/worker/lease", { body: lease })).json().jobs;
+      const body = { lease_id: job.lease_id, usage: { total_tokens: 30 } };
+      await gateway.call("POST", `/api/v1/worker/jobs/${job.job_id}/complete`, { body });
+    }
+    const draft = (rule: string) =>
+      `rules:\n  - {id: paid, match: {topics: [demo.paid]}, reason: r, ${rule}}\n  - {id: rest, match: {}, decision: allow}`;
+    const flipsOf = async (rule: string) => (await simulate({ policy: draft(rule), recorded: {} })).body;
+    const sum = "decision: require_approval, velocity: {max: 40, within: 1h, sum: input.amount}";
+    expect(await flipsOf(sum)).toMatchObject({
+      flipped: 2,
+      groups: [{ to: { decision: "REQUIRE_APPROVAL", rule_id: "paid" }, count: 2, examples: [ids[5], ids[4]] }],
+    });
+    expect(await flipsOf("decision: throttle, throttle: {rate: 5/1h}")).toMatchObject({
+      flipped: 1,
+      groups: [{ to: { decision: "THROTTLE" }, examples: [ids[5]] }],
+    });
+    const budget = "decision: allow, budget: {tokens: 100, per: day, reserve_tokens: 20}";
+    const { flipped, limits } = await flipsOf(budget);
+    expect({ flipped, exhausted: limits.exhausted }).toMatchObject({
+      flipped: 0,
+      exhausted: [{ rule_id: "paid", per: "day", count: 3 }],
+    });
+    expect(limits.approximations.length).toBeGreaterThan(0);
   });
 
   test("a tenant sees its own records only, and needs no draft", async () => {
@@ -100,11 +143,18 @@ describe("simulation over recorded decisions", () => {
     expect((await simulate(draft, all.key, "acme")).body).toMatchObject({ checked: 2, flipped: 2 });
   });
 
+  test("a key that may publish reads more jobs at once", async () => {
+    const [viewer, admin] = [await gateway.keyOf("default", "viewer"), await gateway.keyOf("*", "admin")];
+    expect(await simulate({ recorded: { limit: 20_001 } }, viewer.key)).toMatchObject({ status: 403 });
+    expect(await simulate({ recorded: { limit: 20_000 } }, viewer.key)).toMatchObject({ status: 200 });
+    expect(await simulate({ recorded: { limit: 20_001 } }, admin.key)).toMatchObject({ status: 200 });
+  });
+
   test.each([
     [{}, "send `requests`, or `recorded`"],
     [{ recorded: {}, requests: [{ topic: "a" }] }, "send `requests`, or `recorded`"],
     [{ recorded: { last_ms: 5, since: "2026-01-01T00:00:00Z" } }, "exclude each other"],
-    [{ recorded: { limit: 20_001 } }, "limit"],
+    [{ recorded: { limit: 100_001 } }, "limit"],
     [{ recorded: { cursor: "nonsense" } }, "cursor"],
   ])("refuses %j", async (body, why) => {
     const answer = await simulate(body);

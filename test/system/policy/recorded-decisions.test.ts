@@ -8,8 +8,10 @@ import { connectRedis } from "../../../src/adapters/redis/connection.ts";
 import { RedisStore } from "../../../src/adapters/redis/store.ts";
 import { openStorage } from "../../../src/adapters/sqlite/storage.ts";
 import { SqliteStore } from "../../../src/adapters/sqlite/store.ts";
+import { defaultSettings } from "../../../src/config/config.ts";
 import { JOBS, type Job } from "../../../src/core/model/job.ts";
 import { readPolicy } from "../../../src/core/policy/document.ts";
+import type { Engine } from "../../../src/engine/engine.ts";
 import { RECORDED_JOBS, simulateRecorded } from "../../../src/engine/safety/index.ts";
 import { put, type Store } from "../../../src/ports/store.ts";
 import type { World } from "../../../src/ports/world.ts";
@@ -27,6 +29,14 @@ const DRAFT = `rules:
 ${RULES.join("\n")}
   - {id: large, match: {topics: [pay], when: 'input.amount >= 900'}, decision: require_approval, reason: large}
   - {id: rest, match: {}, decision: allow}
+`;
+
+/** Each payment counts towards two limits, and reserves. */
+const LIMITED = `rules:
+${RULES.join("\n")}
+  - {id: often, match: {topics: [pay]}, decision: deny, reason: often, velocity: {max: 1000, within: 30s, by: tenant}}
+  - {id: each, match: {}, decision: throttle, reason: slow, throttle: {rate: 1000/1s, by: "label:order"}}
+  - {id: rest, match: {}, decision: allow, budget: {tokens: 3000, per: tenant, reserve_tokens: 1}}
 `;
 
 /** One in ten jobs pays, and one in ten of those pays 900 or more. */
@@ -108,7 +118,8 @@ test.each(Object.keys(STORES))(
     closing.push(() => evaluator.close());
     const read = readPolicy({ name: "draft", text: DRAFT });
     if (read.kind === "bad") throw new Error(read.problems.join());
-    const engine = { world: { store, evaluator } as unknown as World };
+    const settings = { current: defaultSettings() } as unknown as Engine["settings"];
+    const engine = { world: { store, evaluator, clock: wallClock } as unknown as World, settings };
     const cpuBefore = process.cpuUsage();
     let [checked, flipped, pages, cursor] = [0, 0, 0, undefined as string | undefined];
     const groups = new Map<string, number>();
@@ -141,6 +152,20 @@ test.each(Object.keys(STORES))(
     expect([...groups]).toEqual([["pay: allow by old -> require_approval by large", payments.length]]);
     // Computing time: the machine may be shared with other tests.
     expect((user + system) / 1e6).toBeLessThan(10);
+
+    const limitedBefore = process.cpuUsage();
+    const limited = await simulateRecorded(engine, {
+      ...{ org: "default", text: LIMITED, inForce: read.document, fromMs: 0, untilMs: START_MS + JOB_COUNT },
+      limit: RECORDED_JOBS.publisherMax,
+    });
+    const cpu = process.cpuUsage(limitedBefore);
+    if (limited.kind !== "ok") throw new Error(JSON.stringify(limited));
+    const { flips } = limited;
+    expect(flips).toMatchObject({ checked: JOB_COUNT, cursor: null });
+    // One payment every 10 ms: those of the first 10 s of each 30 s pass.
+    expect(flips.groups).toMatchObject([{ to: { effect: "deny", ruleId: "often" }, count: 6_000 }]);
+    expect(flips.limits?.exhausted).toMatchObject([{ ruleId: "rest", per: "tenant", count: 1_000 }]);
+    expect((cpu.user + cpu.system) / 1e6).toBeLessThan(10);
   },
   300_000,
 );

@@ -11,6 +11,7 @@ import { count, counted } from "../../kit/numbers.ts";
 import { EffectBadge } from "../../kit/rule.tsx";
 import { Failed } from "../../kit/state.tsx";
 import { type Column, Table } from "../../kit/table.tsx";
+import { Time } from "../../kit/time.tsx";
 
 type Simulated =
   | { readonly kind: "busy"; readonly checked: number }
@@ -78,7 +79,7 @@ const request = (body: object) => api.peek().request("POST /policy/simulate", { 
 function Outcome({ simulated, text }: { readonly simulated: Simulated; readonly text: string }) {
   if (simulated.kind === "busy") return <p role="status">checking … {count(simulated.checked)} done</p>;
   if (simulated.kind === "failed") return <Failed what="the recorded decisions" error={simulated.error} />;
-  const { checked, flipped, groups, ungrouped, truncated } = simulated.totals;
+  const { checked, flipped, groups, ungrouped, truncated, limits } = simulated.totals;
   return (
     <>
       <p role="status">
@@ -91,6 +92,16 @@ function Outcome({ simulated, text }: { readonly simulated: Simulated; readonly 
       </p>
       {groups.length > 0 && (
         <Table label="recorded flips" columns={COLUMNS} rows={groups.slice(0, SHOWN_MAX)} keyOf={keyOf} />
+      )}
+      {limits?.exhausted.map(({ rule_id, per, count: jobs }) => (
+        <p key={`${per} ${rule_id}`}>
+          {counted(jobs, "job")} would exhaust the budget of rule <code>{rule_id}</code> per {per}.
+        </p>
+      ))}
+      {limits && (
+        <p class="soft" title={limits.approximations.join("\n")}>
+          Limits and budgets are counted from <Time at={limits.counted_from} />, approximately.
+        </p>
       )}
       {ungrouped > 0 && <p class="soft">and {counted(ungrouped, "flip")} in smaller groups</p>}
     </>

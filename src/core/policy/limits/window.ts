@@ -121,7 +121,7 @@ export function merged(entries: readonly WindowEntry[], withinMs: number): reado
 
 const STEPS = 512;
 /** Sums of decimal fractions: 0.1 + 0.2 fits into 0.3. */
-const ROUNDING = 1e-9;
+export const ROUNDING = 1e-9;
 
 /** The stored form: times as differences, amounts only if one of them is not 1. */
 export interface StoredWindow {

@@ -136,13 +136,13 @@ describe("evaluating limits", () => {
     expect(decide(negative, { input: { usd: 2.5 } }).limits).toMatchObject([{ amount: 2.5, isSum: true }]);
   });
 
-  test("simulations count nothing", () => {
-    const { byRule } = simulate(
-      compile(policy([VELOCITY, { id: "rest" }])),
-      [REQUEST, REQUEST, REQUEST],
-      simulationBudget(),
-    );
-    expect(byRule).toContainEqual({ ruleId: "rest", count: 3 });
+  test("simulations count their requests, in the order of their times", () => {
+    const snapshot = compile(policy([VELOCITY, { id: "rest" }]));
+    const at = (nowMs: number) => ({ ...REQUEST, nowMs });
+    const { byRule, decisions, limits } = simulate(snapshot, [at(3), at(1), at(2)], simulationBudget());
+    expect(decisions.map(({ ruleId }) => ruleId)).toEqual(["fast", "rest", "rest"]);
+    expect(limits.map(([limit]) => limit?.used)).toEqual([2, 0, 1]);
+    expect(byRule).toContainEqual({ ruleId: "rest", count: 2 });
   });
 
   test("crosses the wire, and an unknown form is malformed", () => {
