@@ -1,4 +1,5 @@
 import type { Command } from "commander";
+import { formatSpan } from "../../core/jobs/explain.ts";
 import type { Client, Json } from "../client.ts";
 import { addCommand, addGroup, type CommandContext, whole } from "../context.ts";
 import { EXIT, type ExitCode } from "../exit.ts";
@@ -7,8 +8,8 @@ import { type PageOptions, showPage } from "../table.ts";
 
 export function addWorkers(program: Command, { io, client, exit }: CommandContext): void {
   const worker = addGroup(program, "worker", "inspect workers");
-  addCommand(worker, "list", "list workers with a recent heartbeat").action(async (options: PageOptions) =>
-    exit(await listWorkers(io, client(), options)),
+  addCommand(worker, "list", "list workers with a recent heartbeat, and silent ones that hold leases").action(
+    async (options: PageOptions) => exit(await listWorkers(io, client(), options)),
   );
   const pool = addGroup(program, "pool", "inspect and drain worker pools");
   addCommand(pool, "list", "list pools and their state").action(async (options: PageOptions) =>
@@ -39,11 +40,16 @@ async function listWorkers(io: Io, client: Client, options: PageOptions): Promis
       worker.transport,
       `${worker.active_jobs} of ${worker.max_parallel_jobs ?? "any"}`,
       worker.last_seen,
-      worker.is_leaving ? "leaving" : "working",
+      stateOf(worker),
       worker.topics.join(", "),
     ],
     command: "worker list",
   });
+}
+
+function stateOf({ silent_ms, leases, is_leaving }: Json): string {
+  if ((silent_ms ?? null) === null) return is_leaving ? "leaving" : "working";
+  return `silent for ${formatSpan(silent_ms)}, ${leases.length} ${leases.length === 1 ? "lease" : "leases"}`;
 }
 
 async function listPools(io: Io, client: Client, options: PageOptions): Promise<ExitCode> {

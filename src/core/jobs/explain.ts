@@ -61,6 +61,8 @@ export interface ExplainContext {
   readonly workers: { readonly serving: number; readonly free: number };
   /** Why none of them is eligible now; null if one is. */
   readonly unfit: string | null;
+  /** How long the HTTP worker that holds the job has been silent; null if it is not, or no such worker does. */
+  readonly silentMs: number | null;
   /** The last dispatch to the topic found no subscriber. */
   readonly isIdle: boolean;
   /** Why the circuit breaker blocks checks; null if it does not. */
@@ -199,7 +201,7 @@ function approvalSource({ step }: Job, ruleId: string | null): string {
   return ruleId === null ? "the policy default" : `rule \`${ruleId}\``;
 }
 
-function explainSent(job: Job, { nowMs }: ExplainContext): Block {
+function explainSent(job: Job, { nowMs, silentMs }: ExplainContext): Block {
   const isRunning = job.state === "RUNNING";
   const sinceMs = job.dispatchedMs ?? job.updatedMs;
   const who = job.workerId === null ? "a worker" : `worker \`${job.workerId}\``;
@@ -210,12 +212,13 @@ function explainSent(job: Job, { nowMs }: ExplainContext): Block {
     ? `${who} started attempt ${job.attempt} ${ago}${far}`
     : `attempt ${job.attempt} was sent to ${who} ${ago}`;
   const progress = job.progress ? `last progress ${formatSpan(nowMs - job.progress.atMs)} ago` : "no progress reported";
+  const silent = silentMs === null ? "" : `; the worker is silent for ${formatSpan(silentMs)}`;
   return {
     reason: isRunning ? "running" : "dispatched",
     sinceMs,
     untilMs: job.dueMs,
     setBy: "dispatch.deadline_ms",
-    sentence: `${attempt}; ${progress}; counts as lost without a report within ${formatSpan(job.dueMs - nowMs)}`,
+    sentence: `${attempt}; ${progress}${silent}; counts as lost without a report within ${formatSpan(job.dueMs - nowMs)}`,
     unblocks: [SEE_WORKERS],
   };
 }

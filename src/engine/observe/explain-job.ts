@@ -15,6 +15,7 @@ import type { Needs } from "../engine.ts";
 import { type BudgetUse, budgetsOfJob } from "../limits/index.ts";
 import { runCountsOf, runLimitOf } from "../runs/index.ts";
 import { breakerRefusal } from "../safety/index.ts";
+import { holderOf } from "../workers/index.ts";
 
 /**
  * Loads what the explanation of a job needs; the rules are in `core/jobs/explain.ts`.
@@ -59,7 +60,7 @@ async function surroundingsOf(
   const { clock, store } = engine.world;
   const nowMs = clock.now();
   const settings = engine.settings.current;
-  const [inFlight, running, backlog, backlogOfTopic, underRules, lease, run] = await Promise.all([
+  const [inFlight, running, backlog, backlogOfTopic, underRules, lease, run, holder] = await Promise.all([
     store.counts(IN_FLIGHT_GROUP, GROUP_MAX),
     store.counts(RUNNING_GROUP, GROUP_MAX),
     store.counts(BACKLOG_GROUP, GROUP_MAX),
@@ -67,6 +68,7 @@ async function surroundingsOf(
     store.counts(underRule(job).group, GROUP_MAX),
     engine.safety.grants.find(job.org),
     job.step ? store.load(RUNS, job.step.runId) : null,
+    holderOf(engine, job),
   ]);
   const ofOrg = jobLimitOf(settings, job.org);
   const ofRule = limitOfRule(job);
@@ -82,6 +84,7 @@ async function surroundingsOf(
     backlog: { topic: isForAll ? (backlog.get(job.topic) ?? 0) : null, tenant: backlogOfTopic.get(job.org) ?? 0 },
     workers: { serving: serving.length, free: serving.filter(({ load, loadMax }) => load < loadMax).length },
     unfit: target.kind === "wait" ? target.why : null,
+    silentMs: holder?.silentMs ?? null,
     isIdle: engine.jobCache.isIdle(job.topic, nowMs),
     breaker: breaker === null || isForAll ? breaker : LEFT_ALONE,
     killed: engine.pools.killOf(job.org),

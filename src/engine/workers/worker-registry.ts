@@ -129,6 +129,13 @@ export class WorkerRegistry {
     return there.sort((a, b) => (a.id < b.id ? -1 : 1)).map(viewOf);
   }
 
+  /** An HTTP worker of the tenant, else of a key of all tenants; silent ones too. */
+  httpWorker(id: string, org: string): WorkerView | null {
+    const find = (owner: string) => this.#workers.get(keyOf({ id, transport: "http", org: owner }));
+    const worker = find(org) ?? find("*");
+    return worker === undefined ? null : viewOf(worker);
+  }
+
   /** Whether a heartbeat for this HTTP worker should be broadcast now. */
   isAnnouncementDue(
     heartbeat: Pick<WorkerHeartbeat, "id" | "transport" | "org">,

@@ -4,10 +4,15 @@ import { servesTenant } from "../../core/jobs/select-target.ts";
 import { EVERY_ORG } from "../../core/model/api-key.ts";
 import { bareTopic } from "../../core/model/canonical.ts";
 import { BACKLOG_GROUP, backlogGroupOf, IN_FLIGHT_GROUP } from "../../core/model/job.ts";
+import { clientJobId } from "../../core/model/job-id.ts";
 import { isPoolName, POOLS, POOLS_LIST, type Pool } from "../../core/model/kill-switch.ts";
-import { setDraining, type WorkerView } from "../../engine/workers/index.ts";
+import { type ListedWorker, listWorkers, setDraining, type WorkerView } from "../../engine/workers/index.ts";
+import { visibleTenant } from "../auth/access.ts";
 import { Problem } from "../problem.ts";
 import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route } from "../route.ts";
+import { instant } from "../views/schemas.ts";
+
+const LEASES_SHOWN = 20;
 
 const WORKER = Type.Object(
   {
@@ -20,6 +25,13 @@ const WORKER = Type.Object(
     transport: Type.String({ description: "`bus` or `http`." }),
     is_leaving: Type.Boolean(),
     last_seen: Type.String(),
+    silent_ms: Type.Union([Type.Integer(), Type.Null()], {
+      description: "For how long a worker is silent that still holds leases; null for a worker that is there.",
+    }),
+    leases: Type.Array(
+      Type.Object({ job_id: Type.String(), topic: Type.String(), deadline: instant("When the lease ends.") }),
+      { description: `Open leases of an HTTP worker, at most ${LEASES_SHOWN}; those of the caller's tenant.` },
+    ),
   },
   { title: "Worker" },
 );
@@ -55,15 +67,15 @@ export const WORKERS_ROUTES: readonly Route[] = [
   {
     method: "GET",
     path: "/api/v1/workers",
-    summary: "List live workers",
+    summary: "List live workers, and silent ones that hold leases",
     access: "read",
     response: listOf(WORKER),
-    handle: async (gateway, request) => listed(workersFor(gateway, request).map(workerView)),
+    handle: listAll,
   },
   {
     method: "GET",
     path: "/api/v1/workers/:id",
-    summary: "Get a live worker",
+    summary: "Get a live worker, or a silent one that holds leases",
     access: "read",
     response: WORKER,
     handle: getWorker,
@@ -111,15 +123,25 @@ function workersFor({ engine }: Gateway, { org, principal }: GatewayRequest): re
   return workers.filter((worker) => servesTenant(worker, org));
 }
 
+async function listAll(gateway: Gateway, request: GatewayRequest): Promise<GatewayResponse> {
+  return listed((await listedFor(gateway, request)).map((worker) => workerView(worker, request)));
+}
+
+async function listedFor({ engine }: Gateway, { org, principal }: GatewayRequest): Promise<readonly ListedWorker[]> {
+  if (principal.org === EVERY_ORG) return listWorkers(engine, EVERY_ORG);
+  return (await listWorkers(engine, org)).filter((worker) => servesTenant(worker, org));
+}
+
 async function getWorker(gateway: Gateway, request: GatewayRequest): Promise<GatewayResponse> {
   const id = request.params.id ?? "";
-  const worker = workersFor(gateway, request).find((one) => one.id === id);
-  if (worker) return ok(workerView(worker));
+  const worker = (await listedFor(gateway, request)).find((one) => one.id === id);
+  if (worker) return ok(workerView(worker, request));
   const detail = `no live worker \`${id.slice(0, 128)}\`; \`GET /api/v1/workers\` lists them`;
   throw new Problem("worker_not_found", detail);
 }
 
-function workerView(worker: WorkerView): object {
+function workerView(worker: ListedWorker, request: GatewayRequest): object {
+  const tenant = visibleTenant(request);
   return {
     worker_id: worker.id,
     pool: worker.pool,
@@ -130,6 +152,12 @@ function workerView(worker: WorkerView): object {
     transport: worker.transport,
     is_leaving: worker.isLeaving,
     last_seen: new Date(worker.lastSeenMs).toISOString(),
+    silent_ms: worker.silentMs,
+    leases: worker.leases.slice(0, LEASES_SHOWN).map(({ id, topic, dueMs }) => ({
+      job_id: clientJobId(tenant, id),
+      topic,
+      deadline: new Date(dueMs).toISOString(),
+    })),
   };
 }
 

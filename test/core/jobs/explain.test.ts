@@ -15,6 +15,7 @@ const around: ExplainContext = {
   backlog: { topic: 3, tenant: 2 },
   workers: { serving: 1, free: 1 },
   unfit: null,
+  silentMs: null,
   isIdle: false,
   breaker: null,
   killed: null,

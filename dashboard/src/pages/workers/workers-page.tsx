@@ -108,6 +108,7 @@ function loadOf({ worker_id: id, active_jobs: active }: Worker, jobs: Fleet["job
 }
 
 function Totals({ fleet: { workers, topics, pools, jobs } }: { readonly fleet: Fleet }) {
+  const live = workers.filter(({ silent_ms }) => silent_ms === null);
   const active = workers.reduce((sum, worker) => sum + loadOf(worker, jobs), 0);
   const slots = workers.reduce((sum, worker) => sum + (worker.max_parallel_jobs ?? 0), 0);
   const isOpen = workers.some((worker) => worker.max_parallel_jobs === null);
@@ -117,9 +118,9 @@ function Totals({ fleet: { workers, topics, pools, jobs } }: { readonly fleet: F
     <div class="stats">
       <Stat
         label="Live workers"
-        value={count(workers.length)}
-        about={`${count(workers.filter((worker) => worker.is_leaving).length)} leaving`}
-        tone={workers.length === 0 ? "bad" : undefined}
+        value={count(live.length)}
+        about={`${count(live.filter((worker) => worker.is_leaving).length)} leaving${silentText(workers.length - live.length)}`}
+        tone={live.length === 0 ? "bad" : undefined}
       />
       <Stat
         label="Jobs in progress"
@@ -142,6 +143,8 @@ function Totals({ fleet: { workers, topics, pools, jobs } }: { readonly fleet: F
   );
 }
 
+const silentText = (silent: number): string => (silent === 0 ? "" : `, ${count(silent)} silent with leases`);
+
 const workerColumns = (jobs: Fleet["jobs"]): readonly Column<Worker>[] => [
   {
     name: "Worker",
@@ -156,6 +159,7 @@ const workerColumns = (jobs: Fleet["jobs"]): readonly Column<Worker>[] => [
     name: "State",
     width: "6rem",
     cell: (worker) => {
+      if (worker.silent_ms !== null) return <Badge tone="bad">silent</Badge>;
       if (worker.is_leaving) return <Badge tone="warn">leaving</Badge>;
       return loadOf(worker, jobs) > 0 ? <Badge tone="busy">working</Badge> : <Badge tone="quiet">idle</Badge>;
     },
