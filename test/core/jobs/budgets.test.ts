@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { exhaustedText } from "../../../src/core/jobs/budget.ts";
 import {
   BudgetReplay,
   budgetEvents,
@@ -29,6 +30,17 @@ const refusedOf = (jobs: readonly Job[]): readonly number[] => {
   );
 };
 const used = (totalTokens: number): Partial<Job> => ({ resultDetails: { usage: { totalTokens } } });
+
+test("an exhausted budget says what is needed and left, and never less than nothing", () => {
+  const day = { ruleId: "models", per: "day", key: "2026-01-31" } as const;
+  expect(exhaustedText(day, "tokens", { needed: 40, used: 120, limit: 100 })).toBe(
+    "budget of rule `models` per day `2026-01-31` exhausted: 40 tokens needed, 0 tokens left of 100 tokens",
+  );
+  const tenant = { ...day, per: "tenant", key: "" } as const;
+  expect(exhaustedText(tenant, "microUsd", { needed: 250_000, used: 1_900_000, limit: 2_000_000 })).toBe(
+    "budget of rule `models` per tenant exhausted: 0.25 USD needed, 0.1 USD left of 2 USD",
+  );
+});
 
 describe("budgets over recorded jobs", () => {
   test("jobs at the same time reserve, and the third has no room", () => {
