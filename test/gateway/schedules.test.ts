@@ -44,7 +44,7 @@ describe("schedules", () => {
       counts: { started: 0, skipped: 0, missed: 0, failed: 0 },
       submitted_by: own.id,
     });
-    expect(applied.next_slots).toHaveLength(5);
+    expect(new Set(applied.next_slots.map(({ slot }: { slot: string }) => slot)).size).toBe(5);
     const hours = applied.next_slots.map(({ slot }: { slot: string }) =>
       new Date(slot).toLocaleTimeString("en-GB", { timeZone: "Europe/Berlin" }),
     );

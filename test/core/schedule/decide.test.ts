@@ -117,6 +117,19 @@ describe("documents", () => {
     expect(bad.kind === "bad" && bad.problems).toHaveLength(8);
   });
 
+  test("limits are inclusive", () => {
+    const atMost = { ...good, every: "24h", jitter_ms: DAY, catch_up_ms: 30 * DAY };
+    expect(check(atMost).kind).toBe("ok");
+    for (const over of [{ jitter_ms: DAY + 1 }, { catch_up_ms: 30 * DAY + 1 }]) {
+      expect(check({ ...atMost, ...over })).toMatchObject({ kind: "bad", problems: [expect.any(String)] });
+    }
+  });
+
+  test.each([7, {}, ["Europe/Berlin"]])("a time zone is a text, not %j", (time_zone) => {
+    const bad = check({ id: "s", workflow_id: "w", cron: "0 0 * * *", time_zone });
+    expect(bad).toMatchObject({ kind: "bad", problems: [expect.stringContaining("`time_zone`")] });
+  });
+
   test.each([null, 7, "text", [good]])("rejects %j", (document) => {
     expect(check(document)).toMatchObject({ kind: "bad" });
   });

@@ -65,6 +65,7 @@ describe("reading limits", () => {
     ["decision: allow, budget: {tokens: 1.5, per: day}", "`tokens` must be an integer from 1 to 1000000000000"],
     ["decision: allow, budget: {usd: 0, per: day}", "`usd` must be a number from 0.000001 to 1000000000"],
     ["decision: allow, budget: {usd: 1, per: day, reserve_tokens: 5}", "`reserve_tokens` requires `tokens`"],
+    ["decision: allow, budget: {tokens: 1, per: day, reserve_usd: 5}", "`reserve_usd` requires `usd`"],
   ])("reports %s", (rule, problem) => {
     expect(problemsOf(rule)).toEqual([problem]);
   });
