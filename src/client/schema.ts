@@ -2929,6 +2929,27 @@ export interface Simulation {
     readonly action: string;
     readonly subject: string;
   }>;
+  /** Sent before the last entry of the trace. */
+  readonly messages: ReadonlyArray<{
+    /** A process; `bus` for a redelivery. */
+    readonly from: string;
+    readonly to: string;
+    readonly subject: string;
+    readonly id: string;
+    readonly sent_ms: number;
+    readonly ended_ms: number | null;
+    readonly entry: number | null;
+    readonly lost: string | null;
+  }>;
+  /** Locks held, begun before the last entry of the trace. */
+  readonly holds: ReadonlyArray<{
+    readonly key: string;
+    readonly holder: string;
+    readonly fence: number;
+    readonly from_ms: number;
+    readonly to_ms: number | null;
+    readonly expired: boolean;
+  }>;
 }
 
 export interface StartRequest {

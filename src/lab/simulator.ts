@@ -1,6 +1,7 @@
 /** One seed of the simulator as data: its history, and the invariants that were violated. */
 import { CHECKERS } from "../sim/checks/violations.ts";
 import { FAULT_PROFILES } from "../sim/faults.ts";
+import type { LockHold, SentMessage } from "../sim/flows.ts";
 import { MUTANTS, mutantNamed } from "../sim/mutants/registry.ts";
 import { simulate } from "../sim/simulate.ts";
 import type { Rejected } from "./requests.ts";
@@ -27,6 +28,10 @@ export interface Played {
   readonly trace_total: number;
   /** From the first entry on, at most `TRACE_MAX`. */
   readonly trace: readonly PlayedEntry[];
+  /** Sent before the last entry of the trace. */
+  readonly messages: readonly PlayedMessage[];
+  /** Begun before the last entry of the trace. */
+  readonly holds: readonly PlayedHold[];
 }
 
 export interface PlayedViolation {
@@ -44,6 +49,30 @@ export interface PlayedEntry {
   readonly subject: string;
 }
 
+export interface PlayedMessage {
+  /** A process; `bus` for a redelivery. */
+  readonly from: string;
+  readonly to: string;
+  readonly subject: string;
+  readonly id: string;
+  readonly sent_ms: number;
+  /** When it was delivered or lost. */
+  readonly ended_ms: number | null;
+  /** The index of the trace entry that is its delivery. */
+  readonly entry: number | null;
+  /** Why it was lost. */
+  readonly lost: string | null;
+}
+
+export interface PlayedHold {
+  readonly key: string;
+  readonly holder: string;
+  readonly fence: number;
+  readonly from_ms: number;
+  readonly to_ms: number | null;
+  readonly expired: boolean;
+}
+
 export async function play(request: PlayRequest, traceMax = TRACE_MAX): Promise<Played | Rejected> {
   const { seed, runs, faults: profile, mutant: name } = request;
   const faults = FAULT_PROFILES.find((known) => known === profile);
@@ -51,6 +80,8 @@ export async function play(request: PlayRequest, traceMax = TRACE_MAX): Promise<
   const mutant = name === null ? null : mutantNamed(name);
   if (mutant === undefined) return rejected("mutant", `no mutant \`${name}\``);
   const report = await withoutStacks(() => simulate({ seed, runs, faults, mutant, keepsTrace: true }));
+  const trace = report.trace.slice(0, traceMax);
+  const untilMs = trace.at(-1)?.atMs ?? 0;
   const flags = mutant === null ? "" : ` --mutant ${mutant.name}`;
   return {
     hash: report.hash,
@@ -64,8 +95,25 @@ export async function play(request: PlayRequest, traceMax = TRACE_MAX): Promise<
       ...{ checker, invariant: CHECKERS[checker], id, hint, at_ms: atMs },
     })),
     trace_total: report.trace.length,
-    trace: report.trace.slice(0, traceMax).map(({ atMs, ...entry }) => ({ at_ms: rounded(atMs), ...entry })),
+    trace: trace.map(({ atMs, ...entry }) => ({ at_ms: rounded(atMs), ...entry })),
+    messages: report.messages
+      .filter(({ sentMs }) => sentMs <= untilMs)
+      .map((message) => playedMessage(message, trace.length)),
+    holds: report.holds.filter(({ fromMs }) => fromMs <= untilMs).map(playedHold),
   };
+}
+
+function playedMessage({ sentMs, endedMs, entry, ...message }: SentMessage, entries: number): PlayedMessage {
+  return {
+    ...message,
+    sent_ms: rounded(sentMs),
+    ended_ms: endedMs === null ? null : rounded(endedMs),
+    entry: entry === null || entry >= entries ? null : entry,
+  };
+}
+
+function playedHold({ fromMs, toMs, isExpired, ...hold }: LockHold): PlayedHold {
+  return { ...hold, from_ms: rounded(fromMs), to_ms: toMs === null ? null : rounded(toMs), expired: isExpired };
 }
 
 /** Runs throw thousands of expected errors. */

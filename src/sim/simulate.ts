@@ -19,6 +19,7 @@ import { RunChecker } from "./checks/run-checker.ts";
 import { SafetyChecker } from "./checks/safety-checker.ts";
 import { type Violation, Violations } from "./checks/violations.ts";
 import { FaultInjector, type FaultProfile, NO_NET_FAULTS } from "./faults.ts";
+import type { Flows } from "./flows.ts";
 import { SeededRandom } from "./random.ts";
 import { buildSystem } from "./system.ts";
 import type { TraceEntry } from "./trace.ts";
@@ -62,6 +63,8 @@ export interface Report {
   readonly runs: Readonly<Record<string, number>>;
   readonly violations: readonly Violation[];
   readonly trace: readonly TraceEntry[];
+  readonly messages: Flows["messages"];
+  readonly holds: Flows["holds"];
   /** The number of log events by name. */
   readonly logged: Readonly<Record<string, number>>;
 }
@@ -126,10 +129,12 @@ export async function simulate(options: SimulateOptions): Promise<Report> {
   return { seed: options.seed, crashes: injector.crashes, ...counts, violations: violations.found, ...historyOf(net) };
 }
 
-function historyOf(net: SimNet): Pick<Report, "hash" | "events" | "virtualMs" | "trace" | "logged"> {
-  const { trace, timeline, counting } = net;
+function historyOf(net: SimNet): Omit<Report, "seed" | "crashes" | "jobs" | "runs" | "violations"> {
+  const { trace, timeline, counting, flows } = net;
   const logged = Object.fromEntries(counting.events);
-  return { hash: trace.hash(), events: timeline.events, virtualMs: timeline.nowMs, trace: trace.entries, logged };
+  const { messages = [], holds = [] } = flows ?? {};
+  const { events, nowMs: virtualMs } = timeline;
+  return { hash: trace.hash(), events, virtualMs, trace: trace.entries, messages, holds, logged };
 }
 
 function openSimNet(options: SimulateOptions, plan: Plan, kernel: Kernel, random: SeededRandom): SimNet {

@@ -1,7 +1,7 @@
 // Simulator: plays a seed of the shipped engine, and explains a violation.
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { simulate } from "../../src/sim/simulate.ts";
-import { Dashboard, expectAccessible } from "./harness.ts";
+import { Dashboard, expectAccessible, longestTasksMs } from "./harness.ts";
 
 /** A known bug that almost every seed finds. */
 const BROKEN = "seed=1&runs=20&faults=swarm&mutant=ack-before-work";
@@ -57,6 +57,55 @@ test("plays a seed: the history is that of the command line", async () => {
   await page.context().close();
 });
 
+test("draws messages, losses, lock holds and faults, with tables of the same", async () => {
+  const { trace, messages, holds } = await simulate({ seed: 7, runs: 20, faults: "swarm", keepsTrace: true });
+  const lost = messages.find(({ lost: why, id }) => why?.includes("network") && id !== "");
+  if (lost === undefined) throw new Error("no message was lost");
+  const at = trace.findLastIndex(({ atMs }) => atMs <= lost.sentMs);
+  const page = await dashboard.open(`/simulator?seed=7&runs=20&at=${at}`);
+  await page.getByText(`event ${at + 1} of ${trace.length}`).waitFor();
+  const lanes = page.locator(".lanes");
+  const titles = () => lanes.locator(".arrow title").allTextContents();
+  expect(await titles()).toContain(`${lost.from} to ${lost.to}: ${lost.subject} ${lost.id}, lost: ${lost.lost}`);
+  await page.getByText("As tables:").click();
+  const table = (name: string) => page.getByRole("table", { name: `${name} of the timeline` });
+  await table("messages").getByRole("row", { name: lost.id }).getByText(`lost: ${lost.lost}`).waitFor();
+  expect(await table("messages").locator("tbody tr").count()).toBe(await lanes.locator(".arrow").count());
+  expect(await table("faults").locator("tbody tr").count()).toBe(await lanes.locator(".span").count());
+  await expectAccessible(page);
+
+  // The tables follow the cursor, and are in the address.
+  const [hold] = holds;
+  const acquired = trace.findIndex(({ action, subject }) => action === "lock" && subject === hold?.key);
+  await page.goto(`${page.url().replace(/at=\d+/, `at=${acquired}`)}`);
+  const row = table("locks")
+    .getByRole("row", { name: hold?.key ?? "" })
+    .first();
+  await row.getByText("released after").waitFor();
+  await row.getByText(hold?.holder ?? "", { exact: true }).waitFor();
+  await lanes.locator(".hold.current").waitFor({ state: "attached" });
+  await page.context().close();
+});
+
+test("draws a bounded number of elements, without long tasks while it plays", async () => {
+  const page = await dashboard.open("/simulator?seed=3&runs=80&speed=60&at=0", { width: 2_560 });
+  const slider = page.getByRole("slider");
+  const last = Number(await slider.getAttribute("max", { timeout: 60_000 }));
+  expect(last).toBeGreaterThan(1_500);
+  for (const share of [0.2, 0.5, 0.8]) {
+    await slider.fill(String(Math.round(last * share)));
+    expect(await page.locator(".lanes *").count()).toBeLessThan(1_800);
+  }
+  const [longest = 0] = await longestTasksMs(page, async () => {
+    const from = Number(await slider.inputValue());
+    await page.keyboard.press("Escape");
+    await page.getByRole("button", { name: "Play" }).click();
+    await expect.poll(async () => Number(await slider.inputValue()), { timeout: 30_000 }).toBeGreaterThan(from + 60);
+  });
+  expect(longest).toBeLessThan(50);
+  await page.context().close();
+});
+
 test("explains a violation, and shows it on the timeline", async () => {
   const page = await dashboard.open(`/simulator?${BROKEN}`, { width: 390, scheme: "dark" });
   const violation = page.getByRole("region", { name: /^\d+.violations?$/ });
@@ -66,6 +115,17 @@ test("explains a violation, and shows it on the timeline", async () => {
   await expectAccessible(page);
   await violation.getByRole("button", { name: "Show on the timeline" }).click();
   await page.locator(".lanes .broken").waitFor({ state: "attached" });
+  // The events that led to it are marked there, and keys go from one to the next.
+  await page.getByText("The injected bug ack-before-work").waitFor();
+  expect(await page.locator(".lanes .led").count()).toBeGreaterThan(0);
+  expect(await page.locator("tr.led", { hasText: "led to the violation" }).count()).toBeGreaterThan(0);
+  const at = () => Number(new URL(page.url()).searchParams.get("at"));
+  const violated = at();
+  await page.keyboard.press("[");
+  await expect.poll(at).toBeLessThan(violated);
+  await page.locator('tr.led[aria-current="true"]').waitFor();
+  await page.keyboard.press("v");
+  await expect.poll(at).toBe(violated);
   // The bug is in the decorated ports: the shipped engine has no violation with this seed.
   await page.getByLabel("Injected bug").selectOption("");
   await page.getByRole("button", { name: "Run the seed" }).click();

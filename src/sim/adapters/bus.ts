@@ -1,7 +1,14 @@
 import type { Bus, BusOptions, Content, Dispatched, Handler, Message, Stop } from "../../ports/bus.ts";
 import type { Packet } from "../../protocol/packet.ts";
 import type { Process } from "../process.ts";
-import { type BusObserver, type Consumer, ConsumerGroup, StreamMessage } from "./consumer-group.ts";
+import {
+  type BusObserver,
+  type Consumer,
+  ConsumerGroup,
+  type Publisher,
+  StreamMessage,
+  unreached,
+} from "./consumer-group.ts";
 import { call, latency, type Network } from "./net.ts";
 
 /** The bus client of one process. `BusServer` simulates the durable streams, `PubSub` the subjects without storage. */
@@ -24,7 +31,13 @@ export class SimBus implements Bus {
   }
 
   publish(message: Message): Promise<void> {
-    return call(this.#net, this.#process, "bus", () => this.#server.publish(message));
+    const { name } = this.#process;
+    const publisher = { name, sentMs: this.#net.timeline.nowMs };
+    const { flows } = this.#net;
+    const onLost = (why: string): void => {
+      flows?.lose(flows.send(name, "bus", message.subject, message.id, publisher.sentMs), why);
+    };
+    return call(this.#net, this.#process, "bus", () => this.#server.publish(message, publisher), onLost);
   }
 
   async consume(subject: string, group: string, handler: Handler): Promise<Stop> {
@@ -47,7 +60,9 @@ export class SimBus implements Bus {
   }
 
   dispatch(subject: string, packet: Packet): Promise<Dispatched> {
-    return call(this.#net, this.#process, "bus", () => this.#pubSub.dispatch(subject, packet));
+    const from = { name: this.#process.name, sentMs: this.#net.timeline.nowMs };
+    const onLost = (why: string): void => this.#pubSub.lost(from, "bus", subject, why);
+    return call(this.#net, this.#process, "bus", () => this.#pubSub.dispatch(from, subject, packet), onLost);
   }
 
   async serve(subject: string, handler: (packet: Packet) => void): Promise<Stop> {
@@ -86,27 +101,29 @@ export class BusServer {
     this.#observers.push(observer);
   }
 
-  publish(message: Message): void {
+  publish(message: Message, publisher: Publisher | null = null): void {
     const { random, faults, timeline } = this.#net;
     const isDuplicated = random.chance(faults.bus.duplicateRate);
     const publishedMs = this.#publishedMs.get(message.id);
     const isKnown = publishedMs !== undefined && timeline.nowMs - publishedMs < DEDUPE_MS;
     if (isKnown && !isDuplicated) return;
     this.#publishedMs.set(message.id, timeline.nowMs);
-    this.store(message.subject, message.id, { kind: "packet", packet: message.packet });
-    if (isDuplicated && !isKnown) this.store(message.subject, message.id, { kind: "packet", packet: message.packet });
+    const { subject, id, packet } = message;
+    this.store(subject, id, { kind: "packet", packet }, publisher);
+    if (isDuplicated && !isKnown) this.store(subject, id, { kind: "packet", packet }, publisher);
   }
 
-  store(subject: string, id: string, content: Content): void {
+  store(subject: string, id: string, content: Content, publisher: Publisher | null = null): void {
     for (const observer of this.#observers) observer.stored?.(subject, id, content);
     const groups = this.#groups.get(subject);
     if (groups === undefined) {
       const early = this.#early.get(subject);
-      if (early === undefined) this.#early.set(subject, [new StreamMessage(subject, id, content)]);
-      else early.push(new StreamMessage(subject, id, content));
+      const message = new StreamMessage(subject, id, content, publisher);
+      if (early === undefined) this.#early.set(subject, [message]);
+      else early.push(message);
       return;
     }
-    for (const group of groups.values()) group.add(new StreamMessage(subject, id, content));
+    for (const group of groups.values()) group.add(new StreamMessage(subject, id, content, publisher));
   }
 
   join(subject: string, name: string, process: Process, handler: Handler): Consumer {
@@ -164,32 +181,50 @@ export class PubSub {
   broadcast(from: Process, subject: string, packet: Packet): void {
     const { random, faults, timeline } = this.#net;
     if (!from.reaches("bus")) return;
+    const sent: Sent = { from: { name: from.name, sentMs: timeline.nowMs }, kind: "listeners", subject, packet };
     for (const to of this.#subscriptions.listeners.get(subject) ?? []) {
-      if (random.chance(faults.bus.broadcastLossRate)) continue;
+      if (random.chance(faults.bus.broadcastLossRate)) {
+        this.lost(sent.from, to.process.name, subject);
+        continue;
+      }
       // A connection delivers in order.
       to.lastMs = Math.max(to.lastMs, timeline.nowMs + latency(random, faults.bus));
-      this.#deliver(to, packet, to.lastMs - timeline.nowMs, "listeners", subject);
+      this.#deliver(sent, to, to.lastMs - timeline.nowMs);
     }
   }
 
-  dispatch(subject: string, packet: Packet): Dispatched {
+  dispatch(from: Publisher, subject: string, packet: Packet): Dispatched {
     const { random, faults } = this.#net;
     const servers = (this.#subscriptions.servers.get(subject) ?? []).filter(({ process }) => process.reaches("bus"));
     if (servers.length === 0) return "no_responders";
-    if (random.chance(faults.bus.dispatchLossRate)) return "sent";
+    if (random.chance(faults.bus.dispatchLossRate)) {
+      this.lost(from, "bus", subject);
+      return "sent";
+    }
     const copies = random.chance(faults.bus.dispatchDuplicateRate) ? 2 : 1;
     for (let copy = 0; copy < copies; copy += 1) {
-      this.#deliver(random.pick(servers), packet, latency(random, faults.bus), "servers", subject);
+      const sent: Sent = { from, kind: "servers", subject, packet };
+      this.#deliver(sent, random.pick(servers), latency(random, faults.bus));
     }
     return "sent";
   }
 
-  #deliver(to: Subscription, packet: Packet, delayMs: number, kind: SubscriptionKind, subject: string): void {
-    const { timeline, trace } = this.#net;
+  lost(from: Publisher, to: string, subject: string, why = "lost by the network"): void {
+    const { flows } = this.#net;
+    flows?.lose(flows.send(from.name, to, subject, "", from.sentMs), why);
+  }
+
+  #deliver({ from, kind, subject, packet }: Sent, to: Subscription, delayMs: number): void {
+    const { timeline, trace, flows } = this.#net;
+    const flow = flows?.send(from.name, to.process.name, subject, "", from.sentMs);
     timeline.post(delayMs, () => {
-      if (!to.process.reaches("bus") || !this.#subscriptions[kind].get(subject)?.includes(to)) return;
+      if (!to.process.reaches("bus") || !this.#subscriptions[kind].get(subject)?.includes(to)) {
+        if (flow) flows?.lose(flow, unreached(to.process));
+        return;
+      }
       to.process.enter(() => {
         trace.note(timeline.nowMs, to.process.name, kind, subject);
+        if (flow) flows?.delivered(flow);
         try {
           to.handle(packet);
         } catch {
@@ -198,6 +233,14 @@ export class PubSub {
       });
     });
   }
+}
+
+/** A message of at-most-once delivery. */
+interface Sent {
+  readonly from: Publisher;
+  readonly kind: SubscriptionKind;
+  readonly subject: string;
+  readonly packet: Packet;
 }
 
 interface Subscription {

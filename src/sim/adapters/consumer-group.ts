@@ -1,6 +1,7 @@
 import type { Settlement } from "../../core/retry/bus-action.ts";
 import type { BusOptions, Content, Delivery, Handler } from "../../ports/bus.ts";
 import type { Cancel } from "../../ports/clock.ts";
+import type { SentMessage } from "../flows.ts";
 import type { Process } from "../process.ts";
 import type { Timeline } from "../timeline.ts";
 import { latency, type Network } from "./net.ts";
@@ -106,8 +107,17 @@ export class ConsumerGroup {
     consumer.inFlight += 1;
     const { subject, id, attempt, content } = message;
     const sent = new SentDelivery(message, consumer, { id, subject, attempt, content });
+    sent.flow = this.#flowOf(message, consumer.process);
     timeline.post(latency(random, faults.bus), () => this.#arrive(sent));
     this.#startAckTimer(sent, this.#options.ackWaitMs);
+  }
+
+  /** The first delivery starts at the publisher. */
+  #flowOf({ attempt, publisher, subject, id }: StreamMessage, to: Process): SentMessage | null {
+    const { flows } = this.#net;
+    if (flows === null) return null;
+    if (attempt > 1 || publisher === null) return flows.send("bus", to.name, subject, id);
+    return flows.send(publisher.name, to.name, subject, id, publisher.sentMs);
   }
 
   #arrive(sent: SentDelivery): void {
@@ -120,14 +130,18 @@ export class ConsumerGroup {
       sent.isHandling = true;
       for (const observer of this.#observers) observer.delivered?.(process, sent.delivery);
       this.#net.trace.note(this.#net.timeline.nowMs, process.name, sent.delivery.subject, sent.delivery.id);
+      if (sent.flow !== null) this.#net.flows?.delivered(sent.flow);
       handle(sent).then((settlement) => this.#reply(sent, settlement));
     });
   }
 
   /** The delivery did not reach the handler. A stopping consumer returns it; a lost one waits for the ack timeout. */
   #bounce(sent: SentDelivery): void {
+    const { process } = sent.consumer;
+    const reaches = process.reaches("bus");
+    if (sent.flow !== null) this.#net.flows?.lose(sent.flow, unreached(process));
     sent.consumer.leave();
-    if (!sent.consumer.process.reaches("bus")) return;
+    if (!reaches) return;
     sent.cancelAckTimer?.();
     sent.message.attempt -= 1;
     this.#enqueue(sent.message);
@@ -141,6 +155,11 @@ export class ConsumerGroup {
     for (const observer of this.#observers) observer.settled?.(process, sent.delivery, settlement);
     if (process.reaches("bus") && !random.chance(faults.bus.ackLossRate)) {
       timeline.postQuiet(latency(random, faults.bus), () => this.#settle(sent, settlement));
+    } else if (this.#net.flows !== null && process.isAlive) {
+      const { subject, id } = sent.delivery;
+      const { flows } = this.#net;
+      const why = process.reaches("bus") ? "lost by the network" : unreached(process);
+      flows.lose(flows.send(process.name, "bus", subject, `${settlement.kind} of ${id}`), why);
     }
     this.pump();
   }
@@ -207,15 +226,23 @@ export class StreamMessage {
   readonly subject: string;
   readonly id: string;
   readonly content: Content;
+  readonly publisher: Publisher | null;
   /** The number of deliveries. */
   attempt = 0;
   isEnded = false;
 
-  constructor(subject: string, id: string, content: Content) {
+  constructor(subject: string, id: string, content: Content, publisher: Publisher | null = null) {
     this.subject = subject;
     this.id = id;
     this.content = content;
+    this.publisher = publisher;
   }
+}
+
+/** Which process published a message, and when. */
+export interface Publisher {
+  readonly name: string;
+  readonly sentMs: number;
 }
 
 /** One `consume` call of one process. */
@@ -252,6 +279,7 @@ class SentDelivery {
   isHandling = false;
   isExpired = false;
   cancelAckTimer: (() => void) | null = null;
+  flow: SentMessage | null = null;
 
   constructor(message: StreamMessage, consumer: Consumer, delivery: Delivery) {
     this.message = message;
@@ -259,6 +287,14 @@ class SentDelivery {
     this.delivery = delivery;
   }
 }
+
+/** Why a message does not reach a process. */
+export const unreached = (process: Process): string =>
+  process.reaches("bus")
+    ? `${process.name} stops`
+    : process.isAlive
+      ? `${process.name} is cut off`
+      : `${process.name} is down`;
 
 async function handle(sent: SentDelivery): Promise<Settlement> {
   try {

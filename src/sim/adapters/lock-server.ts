@@ -1,4 +1,5 @@
 import { type LockView, WAITER_LEASE_MS } from "../../ports/locks.ts";
+import type { LockHold } from "../flows.ts";
 import type { Process } from "../process.ts";
 import { latency, type Network } from "./net.ts";
 
@@ -54,7 +55,9 @@ export class LockServer {
   release(key: string, token: string): boolean {
     const lock = this.#lock(key);
     lock.waiters.delete(token);
-    if (this.#holderOf(key, token) === null) return false;
+    const holder = this.#holderOf(key, token);
+    if (holder === null) return false;
+    if (holder.hold !== null) holder.hold.toMs = this.#nowMs;
     lock.holder = null;
     this.#expire(lock);
     return true;
@@ -107,7 +110,11 @@ export class LockServer {
 
   /** Frees an expired lock and hands a free lock to the next waiter. */
   #expire(lock: Lock): void {
-    if (lock.holder !== null && lock.holder.expiresAtMs <= this.#nowMs) lock.holder = null;
+    if (lock.holder !== null && lock.holder.expiresAtMs <= this.#nowMs) {
+      const { hold, expiresAtMs } = lock.holder;
+      if (hold !== null) Object.assign(hold, { toMs: expiresAtMs, isExpired: true });
+      lock.holder = null;
+    }
     if (lock.holder !== null) return;
     for (const [token, waiter] of lock.waiters) {
       lock.waiters.delete(token);
@@ -122,8 +129,10 @@ export class LockServer {
   #hold(lock: Lock, request: AcquireRequest, validMs: number): Holder {
     const fence = this.fenceOf(request.org) + 1;
     this.#fences.set(request.org, fence);
-    lock.holder = { request, fence, expiresAtMs: this.#nowMs + validMs };
-    this.#net.trace.note(this.#net.timeline.nowMs, request.process.name, "lock", request.key);
+    const { process, key } = request;
+    const hold = this.#net.flows?.hold(key, process.name, fence) ?? null;
+    lock.holder = { request, fence, expiresAtMs: this.#nowMs + validMs, hold };
+    this.#net.trace.note(this.#nowMs, process.name, "lock", key);
     return lock.holder;
   }
 
@@ -201,4 +210,5 @@ interface Holder {
   readonly request: AcquireRequest;
   readonly fence: number;
   expiresAtMs: number;
+  readonly hold: LockHold | null;
 }

@@ -1,3 +1,4 @@
+import type { Flows } from "../flows.ts";
 import type { Peer, Process } from "../process.ts";
 import type { SeededRandom } from "../random.ts";
 import type { Timeline } from "../timeline.ts";
@@ -15,6 +16,8 @@ export interface Network {
   readonly timeline: Timeline;
   readonly time: TimeServer;
   readonly trace: Trace;
+  /** Null: not recorded. */
+  readonly flows: Flows | null;
   readonly random: SeededRandom;
   faults: NetFaults;
 }
@@ -61,15 +64,25 @@ export class UnavailableError extends Error {
   }
 }
 
-/** Calls a server: `effect` runs there, and the promise settles with its result after the reply. */
-export function call<T>(net: Network, from: Process, peer: Peer, effect: () => T): Promise<T> {
+/**
+ * Calls a server: `effect` runs there, and the promise settles with its result after the reply. `onLost` is called when the
+ * request does not take effect.
+ */
+export function call<T>(
+  net: Network,
+  from: Process,
+  peer: Peer,
+  effect: () => T,
+  onLost?: (why: string) => void,
+): Promise<T> {
   return new Promise((resolve, reject) => {
     const { timeline, random } = net;
     const faults = net.faults[peer];
     const fail = (reason: string): void => from.enter(() => reject(new UnavailableError(peer, reason)));
     const failLate = (reason: string): void => timeline.post(faults.timeoutMs, () => fail(reason));
     if (!from.reaches(peer)) {
-      failLate("no connection");
+      if (from.isAlive) onLost?.(NO_CONNECTION);
+      failLate(NO_CONNECTION);
       return;
     }
     const outMs = latency(random, faults);
@@ -77,6 +90,7 @@ export function call<T>(net: Network, from: Process, peer: Peer, effect: () => T
     const fate = fateOf(random, faults);
     timeline.postQuiet(outMs, () => {
       if (fate === "before") {
+        onLost?.("refused");
         timeline.post(backMs, () => fail("refused"));
         return;
       }
@@ -95,6 +109,8 @@ export function call<T>(net: Network, from: Process, peer: Peer, effect: () => T
     });
   });
 }
+
+const NO_CONNECTION = "no connection";
 
 export function latency(random: SeededRandom, faults: CallFaults): number {
   const meanMs =

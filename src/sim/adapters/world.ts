@@ -3,6 +3,7 @@ import type { BusOptions } from "../../ports/bus.ts";
 import type { Evaluator } from "../../ports/evaluator.ts";
 import type { Log } from "../../ports/log.ts";
 import type { World } from "../../ports/world.ts";
+import { Flows } from "../flows.ts";
 import type { Process } from "../process.ts";
 import type { SeededRandom } from "../random.ts";
 import { Timeline } from "../timeline.ts";
@@ -35,16 +36,19 @@ export interface SimNetOptions {
   readonly bus: BusOptions;
   readonly kernel: Kernel;
   readonly verifiesWrites?: boolean;
+  /** Keeps the trace entries, messages and lock holds. */
   readonly keepsTrace?: boolean;
   readonly onLog?: Log["write"];
 }
 
 export function openNet(options: SimNetOptions): SimNet {
   const timeline = new Timeline();
+  const trace = new Trace(options.keepsTrace);
   const network: Network = {
     timeline,
     time: new TimeServer(timeline),
-    trace: new Trace(options.keepsTrace),
+    trace,
+    flows: options.keepsTrace ? new Flows(trace, () => timeline.nowMs) : null,
     random: options.random.fork("net"),
     faults: options.faults,
   };

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { barsOf, nearest, placeOf } from "../../../dashboard/src/pages/simulator/flows.ts";
 import {
   before,
   conditionsAt,
@@ -48,6 +49,38 @@ test("a span lasts from its fault to the repair of the same kind", () => {
   expect(at(4)).toEqual(["cut"]);
 });
 
+test("a clock is wrong by the sum of its steps until the next one", () => {
+  const trace = [entry("worker-1", "clock 5000"), entry("worker-1", "crash"), entry("worker-1", "clock -65000")];
+  expect(spansOf(trace).filter(({ condition }) => condition === "clock")).toEqual([
+    { lane: "worker-1", condition: "clock", detail: "+5\u00a0s", from: 0, to: 2 },
+    { lane: "worker-1", condition: "clock", detail: "−1\u00a0min", from: 2, to: 3 },
+  ]);
+});
+
+test("a time is placed between the entries around it", () => {
+  const trace = [10, 20, 20, 40].map((at_ms) => entry("control-1", "lock", "a", at_ms));
+  expect([5, 10, 15, 20, 30, 40, 99].map((ms) => placeOf(trace, ms))).toEqual([-0.5, 0, 0.5, 2, 2.5, 3.5, 3.5]);
+});
+
+test("lock holds of one row do not overlap, and a lock keeps its row", () => {
+  const [a, b] = ["cordum:scheduler:job:a", "cordum:scheduler:job:b"];
+  const of = (key: string, from_ms: number, to_ms: number | null) => ({
+    ...{ key, holder: "control-1", fence: 1, from_ms, to_ms, expired: false },
+  });
+  const holds = [of(a, 0, 30), of(b, 10, 20), of(b, 40, 50), of(a, 45, null)];
+  const trace = holds.map(({ key, from_ms }) => entry("control-1", "lock", key, from_ms));
+  const bars = barsOf({ trace, holds } as never);
+  expect(bars.map(({ row }) => row)).toEqual([0, 1, 1, 0]);
+  expect(bars.at(-1)).toMatchObject({ from: 3, to: 4 });
+});
+
+test("of many messages the nearest to the cursor are drawn", () => {
+  const all = Array.from({ length: 100 }, (_, at) => ({ from: at, to: at + 1 }));
+  const window = { first: 20, columns: 40, at: 50 };
+  expect(nearest(all, window, 3).map(({ from }) => from)).toEqual([48, 49, 50]);
+  expect(nearest(all, window, 1_000)[0]).toEqual({ from: 19, to: 20 });
+});
+
 test("a hanging kernel that refuses then is one outage after the other", () => {
   const trace = [entry("kernel", "hangs"), entry("kernel", "up"), entry("kernel", "refuses"), entry("kernel", "up")];
   expect(spansOf(trace).map(({ from, to }) => [from, to])).toEqual([
@@ -77,6 +110,9 @@ test("a violation is preceded by the entries of its record and the faults among 
   const violation = { checker: "moves", invariant: "", id: "job-1", hint: "", at_ms: 50 };
   expect(entryOf(trace, violation)).toBe(4);
   expect(before(trace, violation)).toEqual([0, 2, 3]);
+  // The checker names a message; its job is in the hint.
+  const hint = "a success was acknowledged, but its job job-1 is DISPATCHED";
+  expect(before(trace, { ...violation, id: "result:1", hint })).toEqual([0, 2, 3]);
 });
 
 test("control processes come before workers, records last", () => {

@@ -1,5 +1,6 @@
 /** The history of a seed: what each entry means, and the state of the processes at any entry. */
 import type { Simulation } from "../../../../src/client/schema.ts";
+import { duration } from "../../kit/numbers.ts";
 
 export type Entry = Simulation["trace"][number];
 export type Violation = Simulation["violations"][number];
@@ -64,19 +65,23 @@ function faultText(action: string): string {
   const [what = "", peer = ""] = action.split(" ");
   if (what === "cut") return `is cut off from the ${peer}`;
   if (what === "heal") return `reaches the ${peer} again`;
-  if (what === "clock") return `has its clock stepped by ${peer} ms`;
+  if (what === "clock") return `has its clock stepped by ${signed(Number(peer))}`;
   return FAULTS[action] ?? action;
 }
 
-/** The lanes from top to bottom: processes, then the safety kernel and the server, then records. */
-export function lanesOf(trace: readonly Entry[]): readonly string[] {
-  const sources = [...new Set(trace.map(({ source }) => source))];
+const signed = (ms: number): string => `${ms < 0 ? "−" : "+"}${duration(Math.abs(ms))}`;
+
+/** The lanes from top to bottom: processes, then the bus, the safety kernel and the server, then records. */
+export function lanesOf(trace: readonly Entry[], messages: Simulation["messages"] = []): readonly string[] {
+  const sources = [
+    ...new Set([...trace.map(({ source }) => source), ...messages.flatMap(({ from, to }) => [from, to])]),
+  ];
   const rank = (source: string) =>
     source.startsWith("control") ? 0 : source.startsWith("worker") ? 1 : RECORDS.includes(source) ? 3 : 2;
   return sources.toSorted((a, b) => rank(a) - rank(b) || a.localeCompare(b));
 }
 
-export type Condition = "up" | "down" | "paused" | "cut";
+export type Condition = "up" | "down" | "paused" | "cut" | "clock";
 
 /** An interval in which a process was not in order; `to` is after the last entry if it did not end. */
 export interface Span {
@@ -92,25 +97,37 @@ const BEGINS: Readonly<Record<string, Span["condition"]>> = {
 };
 const ENDS: Readonly<Record<string, string>> = { start: "down", resume: "paused", heal: "cut", up: "down" };
 
-/** By index of the entries. */
+/** By index of the entries. A clock stays wrong until its next step. */
 export function spansOf(trace: readonly Entry[]): readonly Span[] {
   const spans: Span[] = [];
   const open = new Map<string, Omit<Span, "to">>();
+  const steppedMs = new Map<string, number>();
   for (const [at, entry] of trace.entries()) {
     if (kindOf(entry) !== "fault") continue;
     const { source: lane, action } = entry;
     const [what = "", detail = ""] = action.split(" ");
     const begun = BEGINS[what];
-    const key = `${lane} ${begun ?? ENDS[what]} ${detail}`;
+    const key = what === "clock" ? `${lane} clock` : `${lane} ${begun ?? ENDS[what]} ${detail}`;
     const before = open.get(key);
     if (before !== undefined) {
       spans.push({ ...before, to: at });
       open.delete(key);
     }
+    if (what === "clock") {
+      const sumMs = (steppedMs.get(lane) ?? 0) + Number(detail);
+      steppedMs.set(lane, sumMs);
+      open.set(key, { lane, condition: "clock", detail: signed(sumMs), from: at });
+    }
     if (begun !== undefined) open.set(key, { lane, condition: begun, detail, from: at });
   }
   for (const left of open.values()) spans.push({ ...left, to: trace.length });
   return spans.toSorted((a, b) => a.from - b.from);
+}
+
+/** `down`, `cut off from the bus`, `clock +5 s`. */
+export function conditionText({ condition, detail }: Pick<Span, "condition" | "detail">): string {
+  if (condition === "cut") return `cut off from the ${detail}`;
+  return detail === "" ? condition : `${condition} ${detail}`;
 }
 
 /** What is not in order at an entry, by lane. */
@@ -132,10 +149,19 @@ export function entryOf(trace: readonly Entry[], { at_ms }: Violation): number {
   );
 }
 
-/** What led to a violation: the last entries about its record, and the faults among them. */
+/** What a violation is about: its id, and the jobs and runs that its id and hint name. */
+export function idsOf(trace: readonly Entry[], { id, hint }: Violation): readonly string[] {
+  const records = new Set(trace.flatMap(({ source, subject }) => (RECORDS.includes(source) ? [subject] : [])));
+  const text = { subject: `${id} ${hint}` };
+  return [id, ...[...records].filter((record) => isAbout(text, record))];
+}
+
+/** What led to a violation: the last entries about its records, and the faults among them. */
 export function before(trace: readonly Entry[], violation: Violation): readonly number[] {
   const end = entryOf(trace, violation);
-  const about = trace.flatMap((entry, at) => (at <= end && isAbout(entry, violation.id) ? [at] : []));
+  const ids = idsOf(trace, violation);
+  const isRelated = (entry: Entry) => ids.some((id) => isAbout(entry, id));
+  const about = trace.flatMap((entry, at) => (at <= end && isRelated(entry) ? [at] : []));
   const shown = about.slice(-RELATED_MAX);
   const first = Math.max(shown[0] ?? end, end - FAULT_REACH);
   const faults = trace.flatMap((entry, at) => (at >= first && at <= end && kindOf(entry) === "fault" ? [at] : []));
@@ -143,7 +169,7 @@ export function before(trace: readonly Entry[], violation: Violation): readonly 
 }
 
 /** `job-3` is also in `submit:job-3` and `result:job-3@1:worker-1`, but not in `job-31`. */
-export function isAbout({ subject }: Entry, id: string): boolean {
+export function isAbout({ subject }: Pick<Entry, "subject">, id: string): boolean {
   // The checkers name records as `table/id`.
   const bare = id.replace(/^\w+\//, "");
   if (bare === "") return false;

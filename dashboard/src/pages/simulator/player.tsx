@@ -9,11 +9,19 @@ import { Section } from "../../kit/layout.tsx";
 import { count, duration } from "../../kit/numbers.ts";
 import { useShortcuts } from "../../kit/shortcuts.tsx";
 import { Entries } from "./entries.tsx";
-import { conditionsAt, describe, KINDS, type Kind, lanesOf, spansOf } from "./history.ts";
+import { notesOf } from "./flows.ts";
+import { conditionsAt, conditionText, describe, KINDS, type Kind, lanesOf, spansOf } from "./history.ts";
 import { Lanes } from "./lanes.tsx";
 
-export function Player({ of }: { readonly of: Simulation }) {
-  const playback = usePlayback(of.trace.length);
+interface PlayerProps {
+  readonly of: Simulation;
+  /** Without one in the address. */
+  readonly start: number;
+  readonly led: ReadonlySet<number>;
+}
+
+export function Player({ of, start, led }: PlayerProps) {
+  const playback = usePlayback(of.trace.length, start);
   const { at, go } = playback;
   return (
     <Section title="History" tools={<Legend />}>
@@ -23,9 +31,9 @@ export function Player({ of }: { readonly of: Simulation }) {
           The first {count(of.trace.length)} of {count(of.trace_total)} events.
         </p>
       )}
-      <Lanes of={of} at={at} onSelect={go} />
+      <Lanes {...{ of, at, led }} onSelect={go} />
       <div class="columns">
-        <Around of={of} at={at} onSelect={go} />
+        <Around {...{ of, at, led }} onSelect={go} />
         <Processes of={of} at={at} />
       </div>
     </Section>
@@ -43,10 +51,10 @@ interface Playback {
   readonly swap: () => void;
 }
 
-function usePlayback(length: number): Playback {
+function usePlayback(length: number, start: number): Playback {
   const bounded = (at: number) => Math.min(length - 1, Math.max(0, at));
-  const given = Number(param("at"));
-  const at = useSignal(bounded(Number.isInteger(given) ? given : 0));
+  const given = param("at") === "" ? start : Number(param("at"));
+  const at = useSignal(bounded(Number.isInteger(given) ? given : start));
   const isPlaying = useSignal(false);
   const speed = Number(param("speed")) || SPEED_DEFAULT;
   const actions = useMemo(() => {
@@ -141,6 +149,14 @@ function Legend() {
           {KINDS[kind].text}
         </li>
       ))}
+      <li>
+        <span class="shape lost bad" aria-hidden="true" />
+        lost message
+      </li>
+      <li>
+        <span class="shape held wait" aria-hidden="true" />
+        lock held, with its fence
+      </li>
     </ul>
   );
 }
@@ -150,9 +166,14 @@ interface AtProps {
   readonly at: number;
 }
 
-function Around({ of: { trace }, at, onSelect }: AtProps & { readonly onSelect: (at: number) => void }) {
+type AroundProps = AtProps & { readonly led: ReadonlySet<number>; readonly onSelect: (at: number) => void };
+
+function Around({ of, at, led, onSelect }: AroundProps) {
+  const { trace } = of;
+  const notes = useMemo(() => notesOf(of), [of]);
   const first = Math.max(0, Math.min(at - BEFORE, trace.length - ROWS));
-  return <Entries of={trace} indexes={range(first, Math.min(trace.length, first + ROWS))} {...{ at, onSelect }} />;
+  const indexes = range(first, Math.min(trace.length, first + ROWS));
+  return <Entries of={trace} {...{ indexes, at, notes, led, onSelect }} />;
 }
 
 function Processes({ of: { trace }, at }: AtProps) {
@@ -170,10 +191,10 @@ function Processes({ of: { trace }, at }: AtProps) {
               <dt>{lane}</dt>
               <dd class="buttons">
                 {found.length === 0 ? <Badge tone="good">up</Badge> : null}
-                {found.map(({ condition, detail }): ComponentChildren => {
-                  const text = condition === "cut" ? `cut off from the ${detail}` : condition;
+                {found.map((span): ComponentChildren => {
+                  const text = conditionText(span);
                   return (
-                    <Badge key={text} tone={condition === "down" ? "bad" : "warn"}>
+                    <Badge key={text} tone={span.condition === "down" ? "bad" : "warn"}>
                       {text}
                     </Badge>
                   );

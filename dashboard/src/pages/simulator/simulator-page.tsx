@@ -1,5 +1,6 @@
 /** Plays a seed of the simulator: the shipped engine in virtual time, with injected faults. */
 import { useSignal } from "@preact/signals";
+import { useMemo } from "preact/hooks";
 import type { LabCatalogue, Simulation } from "../../../../src/client/schema.ts";
 import { param, setParams } from "../../data/location.ts";
 import { useResource } from "../../data/resource.ts";
@@ -9,6 +10,7 @@ import { Facts, Id, Page, Section } from "../../kit/layout.tsx";
 import { Note } from "../../kit/note.tsx";
 import { count, duration } from "../../kit/numbers.ts";
 import { Elapsed, Failed, Show } from "../../kit/state.tsx";
+import { before, entryOf } from "./history.ts";
 import { Player } from "./player.tsx";
 import { Violations } from "./violations.tsx";
 import "./simulator.css";
@@ -52,7 +54,7 @@ function Simulator({ options }: { readonly options: Options }) {
   return (
     <>
       <ChooseSeed key={`form ${key}`} {...{ chosen, options }} />
-      {param("seed") !== "" && <Play key={key} chosen={chosen} />}
+      {param("seed") !== "" && <Play key={key} {...{ chosen, options }} />}
     </>
   );
 }
@@ -185,7 +187,7 @@ function problemOf(text: string, min: number, max: number): string | null {
   return `give a whole number from ${min}${max > RUNS_MAX ? "" : ` to ${max}`}`;
 }
 
-function Play({ chosen }: { readonly chosen: Chosen }) {
+function Play({ chosen, options }: { readonly chosen: Chosen; readonly options: Options }) {
   const { name, body } = requestOf(chosen);
   const simulation = useResource(`simulation ${JSON.stringify(body)}`, (signal) =>
     patientApi.value.request(name, { body }, { signal }),
@@ -195,18 +197,26 @@ function Play({ chosen }: { readonly chosen: Chosen }) {
   if (shown.kind === "failed") {
     return <Failed what="the history" error={shown.error} retry={() => void simulation.reload()} />;
   }
-  return <Played of={shown.value} />;
+  const mutant = options.mutants.find(({ name }) => name === chosen.mutant);
+  return <Played of={shown.value} mutant={mutant} />;
 }
 
-function Played({ of }: { readonly of: Simulation }) {
+interface PlayedProps {
+  readonly of: Simulation;
+  readonly mutant: Options["mutants"][number] | undefined;
+}
+
+function Played({ of, mutant }: PlayedProps) {
+  const chosen = of.violations[Number(param("violation")) || 0] ?? of.violations[0] ?? null;
+  const led = useMemo(() => new Set(chosen === null ? [] : before(of.trace, chosen)), [of, chosen]);
   const states = (counts: Simulation["jobs"]) =>
     Object.entries(counts)
       .map(([state, number]) => `${number} ${state.toLowerCase().replaceAll("_", " ")}`)
       .join(", ");
   return (
     <>
-      <Violations of={of} />
-      <Player of={of} />
+      <Violations {...{ of, chosen, led, mutant }} />
+      <Player {...{ of, led }} start={chosen === null ? 0 : entryOf(of.trace, chosen)} />
       <Section title="Summary">
         <Facts
           of={[

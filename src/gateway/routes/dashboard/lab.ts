@@ -129,6 +129,30 @@ const SIMULATION = Type.Object(
       }),
       { description: "The first 10,000 entries." },
     ),
+    messages: Type.Array(
+      Type.Object({
+        from: Type.String({ description: "A process; `bus` for a redelivery." }),
+        to: Type.String(),
+        subject: Type.String(),
+        id: Type.String(),
+        sent_ms: Type.Number(),
+        ended_ms: orNull(Type.Number({ description: "When it was delivered or lost." })),
+        entry: orNull(Type.Integer({ description: "The index of the trace entry that is its delivery." })),
+        lost: orNull(Type.String({ description: "Why it was lost." })),
+      }),
+      { description: "Sent before the last entry of the trace." },
+    ),
+    holds: Type.Array(
+      Type.Object({
+        key: Type.String(),
+        holder: Type.String(),
+        fence: Type.Integer(),
+        from_ms: Type.Number(),
+        to_ms: orNull(Type.Number()),
+        expired: Type.Boolean(),
+      }),
+      { description: "Locks held, begun before the last entry of the trace." },
+    ),
   },
   { title: "Simulation" },
 );
