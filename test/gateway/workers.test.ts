@@ -1,5 +1,7 @@
 import { afterEach, expect, test } from "vitest";
 import { defaultSettings } from "../../src/config/config.ts";
+import { JOBS } from "../../src/core/model/job.ts";
+import { put } from "../../src/ports/store.ts";
 import { openTestGateway, type TestGateway } from "./test-gateway.ts";
 
 let gateway: TestGateway;
@@ -37,6 +39,15 @@ test("a silent HTTP worker stays listed with its leases until they end, and expl
   // Another tenant sees neither the worker nor its job.
   const { key } = await gateway.keyOf("acme", "viewer");
   expect((await get("/workers", key)).items).toEqual([]);
+
+  // A worker that this process has not seen: its lease is all that is known.
+  const found = await gateway.world.store.load(JOBS, id);
+  const puts = found === null ? [] : [put(JOBS, id, found, { ...found.value, workerId: "elsewhere" })];
+  await gateway.engine.commit({ org: "default", puts });
+  expect((await get("/workers")).items).toMatchObject([
+    { worker_id: "elsewhere", topics: ["demo.far"], transport: "http" },
+  ]);
+  expect((await get(`/jobs/${id}/explain`)).sentence).toContain("worker `elsewhere`");
 
   const complete = { body: { lease_id: leased.lease_id } };
   await gateway.call("POST", `/api/v1/worker/jobs/${id}/complete`, complete);

@@ -7,6 +7,7 @@ import { wireJobId } from "../../../src/core/model/job-id.ts";
 import { RUNS } from "../../../src/core/model/run.ts";
 import type { Table } from "../../../src/core/model/table.ts";
 import { headKey, WORKFLOW_HEADS } from "../../../src/core/model/workflow.ts";
+import { SCHEDULES, scheduleKey } from "../../../src/core/schedule/schedule.ts";
 import { openFailOpen } from "../../../src/engine/safety/fail-open.ts";
 import { put } from "../../../src/ports/store.ts";
 import type { TestGateway } from "../test-gateway.ts";
@@ -19,7 +20,17 @@ export interface TenantRecords {
   readonly secrets: readonly string[];
 }
 
-type Name = "waiting" | "queued" | "bypassed" | "deadLetter" | "lease" | "ownKey" | "workflow" | "run";
+type Name =
+  | "waiting"
+  | "queued"
+  | "bypassed"
+  | "leased"
+  | "deadLetter"
+  | "lease"
+  | "ownKey"
+  | "workflow"
+  | "run"
+  | "schedule";
 
 /** Must run before the first key is created. */
 export async function createTenantRecords(gateway: TestGateway): Promise<TenantRecords> {
@@ -33,6 +44,7 @@ export async function createTenantRecords(gateway: TestGateway): Promise<TenantR
     await submit("shared.work"),
     await submit("acme.third"),
   ];
+  const leased = await createLease(gateway, await submit("acme.leased"));
   const deadLetter = await createDeadLetter(gateway);
   await createBypass(gateway, wireJobId("acme", bypassed));
   const opened = await openFailOpen(gateway.engine, {
@@ -42,14 +54,24 @@ export async function createTenantRecords(gateway: TestGateway): Promise<TenantR
     forMs: 600_000,
   });
   const lease = opened.kind === "opened" ? opened.lease.id : "";
-  const { id: ownKey } = await gateway.keyOf("acme", "worker");
   const workflow = "acme-flow";
   const run = await createRun(gateway, workflow);
-  const named = { waiting, queued, bypassed, deadLetter, lease, ownKey, workflow, run };
+  const schedule = await createSchedule(gateway, workflow);
+  const { id: ownKey } = await gateway.keyOf("acme", "worker");
+  const named = { waiting, queued, bypassed, leased, deadLetter, lease, ownKey, workflow, run, schedule };
   return {
     ids: Object.values(named),
     named,
-    secrets: ["acme-input", "acme-label", "acme-reason", "acme-error", "acme.third", "acme-name"],
+    secrets: [
+      "acme-input",
+      "acme-label",
+      "acme-reason",
+      "acme-error",
+      "acme.third",
+      "acme.leased",
+      "acme-name",
+      "acme-worker",
+    ],
   };
 }
 
@@ -66,7 +88,26 @@ export async function stateOf({ world: { store } }: TestGateway, { named }: Tena
     load(API_KEYS, named.ownKey),
     load(WORKFLOW_HEADS, headKey("acme", named.workflow)),
     load(RUNS, named.run),
+    load(JOBS, wireJobId("acme", named.leased)),
+    load(SCHEDULES, scheduleKey("acme", named.schedule)),
   ]);
+}
+
+/** Held by a worker of the tenant. */
+async function createLease(gateway: TestGateway, jobId: string): Promise<string> {
+  const body = { worker_id: "acme-worker", topics: ["acme.leased"], wait_ms: 10_000 };
+  const answer = await gateway.call("POST", "/api/v1/worker/lease", { tenant: "acme", body });
+  if (answer.statusCode !== 200) throw new Error(`the job was not leased: ${answer.statusCode}`);
+  return jobId;
+}
+
+/** Does not start: it is paused. */
+async function createSchedule(gateway: TestGateway, workflow: string): Promise<string> {
+  const id = "acme-nightly";
+  const body = { id, workflow_id: workflow, cron: "30 2 * * *", input: { text: "acme-input" }, paused: true };
+  const answer = await gateway.call("POST", "/api/v1/schedules", { tenant: "acme", body });
+  if (answer.statusCode !== 200) throw new Error(answer.body);
+  return id;
 }
 
 /** Stays open: its topic has no worker. */

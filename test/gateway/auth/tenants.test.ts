@@ -176,7 +176,7 @@ describe("with a key of another tenant, of each role", () => {
   test("the tenant sees its own records", async () => {
     const { key } = await gateway.keyOf("acme", "admin");
     const seen = async (url: string) => (await gateway.call("GET", url, { key })).body;
-    const { waiting, queued, deadLetter, lease, ownKey, workflow, run } = acme.named;
+    const { waiting, queued, deadLetter, lease, leased, ownKey, workflow, run, schedule } = acme.named;
     expect(await seen("/api/v1/jobs")).toContain(queued);
     expect(await seen(`/api/v1/jobs/${queued}`)).toContain("acme-input");
     expect(await seen("/api/v1/approvals")).toContain(waiting);
@@ -188,6 +188,8 @@ describe("with a key of another tenant, of each role", () => {
     expect(await seen(`/api/v1/workflows/${workflow}`)).toContain("acme-label");
     expect(await seen(`/api/v1/workflows/${workflow}/runs`)).toContain(run);
     expect(await seen("/api/v1/workflow-runs")).toContain(run);
+    expect(await seen(`/api/v1/schedules/${schedule}`)).toContain("acme-input");
+    expect(await seen("/api/v1/workers")).toContain(leased);
     expect(await seen(`/api/v1/workflow-runs/${run}`)).toContain("acme-input");
     expect(await seen(`/api/v1/workflow-runs/${run}/timeline`)).toContain("run_started");
     expect(await seen(`/api/v1/workflow-runs/${run}/explain`)).toContain("work");
