@@ -62,6 +62,9 @@ test("a submission without room is refused with 402 and says what is left; usage
     usage,
     budgets: [{ tokens: { reserved: 0, spent: 150 }, usd: { spent: 0.25 } }, { tokens: { reserved: 0, spent: 150 } }],
   });
+  const metrics = (await gateway.call("GET", "/metrics")).body.split("\n");
+  expect(metrics).toContain('cordum_budget_used_ratio{tenant="default",rule="llm"} 0.1875');
+  expect(metrics).toContain('cordum_budget_exhausted_total{unit="tokens"} 1');
   const expected = [
     {
       tenant: "default",
@@ -86,9 +89,10 @@ test("a tenant sees only its own budgets", async () => {
   await open();
   await post("jobs", { topic: "llm", budget: { max_total_tokens: 10 } });
   await lease("llm");
+  // Before a key exists: the start-up token is void then.
+  expect((await get("status")).budgets).toHaveLength(2);
   const { key } = await gateway.keyOf("acme", "admin");
   expect(await get("status", key)).toMatchObject({ budgets: [] });
-  expect((await get("status")).budgets).toHaveLength(2);
 });
 
 test("evaluate and explain apply the limits as they are now, without counting", async () => {
