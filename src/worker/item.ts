@@ -3,6 +3,7 @@ import type { Writable } from "../core/model/table.ts";
 import { intentOf, toWire } from "../core/retry/intent.ts";
 import type { JobRequest, JobResult, Usage } from "../protocol/packet.ts";
 import { usageIn } from "../protocol/usage.ts";
+import type { Deadline } from "./deadline.ts";
 
 /** A job as a handler receives it, on any transport. */
 export interface WorkItem {
@@ -24,6 +25,45 @@ export interface WorkItem {
   progress(percent: number | null, message?: string): void;
   /** Adds to what the attempt used; sent with its result, also if it fails. Settles the budgets of the policy. */
   reportUsage(usage: Usage): void;
+}
+
+/** A class, because an object literal with getters takes thirty times as long to create. */
+export class AttemptItem implements WorkItem {
+  readonly jobId: string;
+  readonly topic: string;
+  readonly org: string;
+  readonly attempt: number;
+  readonly input: unknown;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly constraints: unknown;
+  readonly traceparent: string | null;
+  readonly progress: WorkItem["progress"];
+  readonly reportUsage: WorkItem["reportUsage"];
+  readonly #deadline: Deadline;
+  readonly #details: () => JobDetails;
+
+  constructor(fields: Omit<WorkItem, "details" | "signal">, deadline: Deadline, details: () => JobDetails) {
+    this.jobId = fields.jobId;
+    this.topic = fields.topic;
+    this.org = fields.org;
+    this.attempt = fields.attempt;
+    this.input = fields.input;
+    this.labels = fields.labels;
+    this.constraints = fields.constraints;
+    this.traceparent = fields.traceparent;
+    this.progress = fields.progress;
+    this.reportUsage = fields.reportUsage;
+    this.#deadline = deadline;
+    this.#details = details;
+  }
+
+  get details(): JobDetails {
+    return this.#details();
+  }
+
+  get signal(): AbortSignal {
+    return this.#deadline.signal;
+  }
 }
 
 /** The usage that a handler has reported so far. */

@@ -7,10 +7,10 @@ import { nextDelay, parsePolicy } from "../core/retry/policies.ts";
 import { BLOB_BYTES_MAX } from "../ports/blobs.ts";
 import type { Cancel } from "../ports/clock.ts";
 import { CONSTRAINTS_ENV } from "../protocol/constraints.ts";
-import type { JobRequest, JobResult, Packet } from "../protocol/packet.ts";
+import type { JobRequest, JobResult, Packet, Usage } from "../protocol/packet.ts";
 import { attemptOutputKey, keyIn, toPointer } from "../protocol/pointer.ts";
 import { RESULT } from "../protocol/subjects.ts";
-import { detailsOf, failureOf, type Outcome, UsageReport } from "./item.ts";
+import { AttemptItem, detailsOf, failureOf, type Outcome, UsageReport } from "./item.ts";
 import { type Attempt, RunningAttempts } from "./running-attempts.ts";
 import type { WorkerOptions, WorkerWorld } from "./worker.ts";
 
@@ -177,7 +177,7 @@ export class WorkerRuntime {
     const withUsage = (outcome: Outcome): Outcome =>
       usage.total === undefined ? outcome : { ...outcome, usage: usage.total };
     try {
-      const output = await this.#options.handle({
+      const fields = {
         jobId: request.jobId,
         // Packets for any kind of worker name the subject.
         topic: bareTopic(request.topic),
@@ -187,17 +187,12 @@ export class WorkerRuntime {
         input:
           input === undefined && contextPtr !== undefined ? await this.#fetch(request, contextPtr) : (input ?? null),
         labels: request.labels ?? {},
-        get details() {
-          return detailsOf(request);
-        },
         constraints: request.constraints ?? null,
         traceparent: packet.traceparent ?? null,
-        get signal() {
-          return deadline.signal;
-        },
-        progress: (percent, message) => this.#reportProgress(attempt, percent, message),
-        reportUsage: (used) => usage.add(used),
-      });
+        progress: (percent: number | null, message?: string) => this.#reportProgress(attempt, percent, message),
+        reportUsage: (used: Usage) => usage.add(used),
+      };
+      const output = await this.#options.handle(new AttemptItem(fields, deadline, () => detailsOf(request)));
       if (deadline.isCancelled) return null;
       // A copy: the handler may modify its object later.
       if (fitsWithin(output, INLINE_BYTES_MAX)) return withUsage({ status: "succeeded", output: jsonCopy(output) });

@@ -7,7 +7,7 @@ import type { Usage } from "../../protocol/packet.ts";
 import { detailsFromJson } from "../../protocol/request-json.ts";
 import { usageToJson } from "../../protocol/usage.ts";
 import { Deadline } from "../../worker/deadline.ts";
-import { failureOf, runtimeMsMax, UsageReport } from "../../worker/item.ts";
+import { AttemptItem, failureOf, runtimeMsMax, UsageReport } from "../../worker/item.ts";
 import type { WorkerOptions } from "../../worker/worker.ts";
 
 /**
@@ -162,28 +162,23 @@ class HttpWorker {
     }
   }
 
-  #itemOf(job: Leased, deadline: Deadline, usage: UsageReport) {
-    return {
+  #itemOf(job: Leased, deadline: Deadline, usage: UsageReport): AttemptItem {
+    const fields = {
       jobId: job.job_id,
       topic: job.topic,
       org: job.tenant_id,
       attempt: job.attempt,
       input: job.input,
       labels: job.labels ?? {},
-      get details() {
-        return detailsFromJson(job);
-      },
       constraints: job.constraints,
       traceparent: job.traceparent,
-      get signal() {
-        return deadline.signal;
-      },
       progress: (percent: number | null, message?: string) => {
         const body = { ...(percent === null ? {} : { percent }), ...(message === undefined ? {} : { message }) };
         this.#send(job, deadline, "progress", body).catch(() => undefined);
       },
       reportUsage: (used: Usage) => usage.add(used),
     };
+    return new AttemptItem(fields, deadline, () => detailsFromJson(job));
   }
 
   /** Requests an extension whenever a third of the remaining time has passed. The response has the new deadline. */

@@ -12,12 +12,17 @@ export class WriteBatch {
   readonly #rows = new Map<RowKind, SqlValue[]>();
 
   add(kind: RowKind, ...row: SqlValue[]): void {
+    this.valuesOf(kind).push(...row);
+  }
+
+  /** The rows of a kind, concatenated, to push more of them. */
+  valuesOf(kind: RowKind): SqlValue[] {
     let values = this.#rows.get(kind);
     if (values === undefined) {
       values = [];
       this.#rows.set(kind, values);
     }
-    for (const value of row) values.push(value);
+    return values;
   }
 
   /** In the order of `ROW_KINDS`. */

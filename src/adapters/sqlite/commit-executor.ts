@@ -364,7 +364,7 @@ const PASSING_CODES: ReadonlySet<number> = new Set([5, 6, 7, 8, 10, 13, 14]);
 /** Fill of the memtable behind a running checkpoint at which batches wait for it. */
 const FILL_MAX = 4;
 /** Fill of the memtable from which a query waits for a checkpoint. */
-const QUERY_FILL_MIN = 1 / 24;
+const QUERY_FILL_MIN = 1 / 48;
 
 const JOURNAL_FULL: Failure = { stage: "commit", isPassing: true, error: new Error("the journal is full") };
 const EMPTY: Batch = { piggybacked: [], changes: [], reads: [] };

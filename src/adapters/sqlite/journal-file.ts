@@ -24,21 +24,31 @@ function headOf(directory: string): Buffer {
   return head;
 }
 
-export function encodeEntry(pieces: readonly string[], epoch: number, writeStart: number, previousEnd: number): Buffer {
+/** Writes an entry into the image of a half. Returns its end there, or null when the half has no room for it. */
+export function encodeEntry(
+  half: Buffer,
+  start: number,
+  pieces: readonly string[],
+  { epoch, writeStart, previousEnd }: Pick<Entry, "epoch" | "writeStart" | "previousEnd">,
+): number | null {
   let sizeMax = HEAD_BYTES;
   for (const piece of pieces) sizeMax += piece.length * UTF8_BYTES_MAX;
-  const buffer = sizeMax <= SCRATCH.length ? SCRATCH : Buffer.allocUnsafe(sizeMax);
-  let size = HEAD_BYTES;
-  for (const piece of pieces) size += buffer.write(piece, size);
-  // Copied to its exact size: the scratch buffer is reused.
-  const entry = Buffer.allocUnsafe(size);
-  buffer.copy(entry, 0, 0, size);
-  entry.writeUInt32LE(size - HEAD_BYTES, 0);
-  entry.writeUIntLE(epoch, 8, 6);
-  entry.writeUInt32LE(writeStart, 14);
-  entry.writeUInt32LE(previousEnd, 18);
-  entry.writeUInt32LE(crc32(entry.subarray(8)), 4);
-  return entry;
+  // `write` cuts a text at the end of the buffer.
+  if (start + sizeMax > half.length && start + HEAD_BYTES + bytesOf(pieces) > half.length) return null;
+  let end = start + HEAD_BYTES;
+  for (const piece of pieces) end += half.write(piece, end);
+  half.writeUInt32LE(end - start - HEAD_BYTES, start);
+  half.writeUIntLE(epoch, start + EPOCH_AT, 6);
+  half.writeUInt32LE(writeStart, start + 14);
+  half.writeUInt32LE(previousEnd, start + 18);
+  half.writeUInt32LE(crc32(half.subarray(start + 8, end)), start + 4);
+  return end;
+}
+
+function bytesOf(pieces: readonly string[]): number {
+  let bytes = 0;
+  for (const piece of pieces) bytes += Buffer.byteLength(piece);
+  return bytes;
 }
 
 export interface Entry {
@@ -229,6 +239,5 @@ const FILE_BYTES = PAGE_BYTES + 2 * HALF_BYTES;
 const halfOf = (offset: number): number => (offset < HALVES[1] ? HALVES[0] : HALVES[1]);
 const HEAD_BYTES = 22;
 const EPOCH_AT = 8;
-const SCRATCH = Buffer.allocUnsafe(1_024 * 1_024);
 /** Per UTF-16 code unit. */
 const UTF8_BYTES_MAX = 3;

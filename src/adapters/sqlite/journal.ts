@@ -26,8 +26,13 @@ export class Journal {
   #end: number = HALVES[0];
   /** End of the previous epoch in the other half; 0 when the tables have it. */
   #previousEnd = 0;
+  /** The bytes of the current half up to `#end`, and of the other one. Writes take their bytes from here, without a copy. */
+  #image: Buffer = Buffer.allocUnsafe(HALF_BYTES);
+  #otherImage: Buffer = Buffer.allocUnsafe(HALF_BYTES);
   /** Appended and not yet passed to a write. */
   #pending: Run[] = [];
+  /** Passed to the current write. */
+  #written: readonly Run[] = [];
   #writing: Promise<void> | null = null;
   #nextWrite: Promise<void> | null = null;
   /** The file may have entries of the current epoch. Initially true: of an earlier process. */
@@ -65,18 +70,14 @@ export class Journal {
   append(pieces: readonly string[]): boolean {
     const last = this.#pending.at(-1);
     const run = last?.epoch === this.#epoch && last.end === this.#end ? last : null;
-    const entry = encodeEntry(pieces, this.#epoch, run?.start ?? this.#end, this.#previousEnd);
-    if (this.#end + entry.length > this.#start + HALF_BYTES) return false;
+    const [epoch, start, previousEnd] = [this.#epoch, this.#end, this.#previousEnd];
+    const place = { epoch, writeStart: run?.start ?? start, previousEnd };
+    const imageEnd = encodeEntry(this.#image, start - this.#start, pieces, place);
+    if (imageEnd === null) return false;
     this.#isUsed = true;
-    const end = this.#end + entry.length;
-    if (run === null) {
-      const [epoch, start, previousEnd] = [this.#epoch, this.#end, this.#previousEnd];
-      this.#pending.push({ epoch, start, end, previousEnd, entries: [entry] });
-    } else {
-      run.entries.push(entry);
-      run.end = end;
-    }
-    this.#end = end;
+    this.#end = this.#start + imageEnd;
+    if (run !== null) run.end = this.#end;
+    else this.#pending.push({ epoch, image: this.#image, halfStart: this.#start, start, end: this.#end, previousEnd });
     return true;
   }
 
@@ -101,6 +102,7 @@ export class Journal {
     this.#previousEnd = this.#end;
     this.#start = this.#start === HALVES[0] ? HALVES[1] : HALVES[0];
     this.#end = this.#start;
+    [this.#image, this.#otherImage] = [this.#reusable(this.#otherImage), this.#image];
   }
 
   /** The checkpoint since the last `switchHalf` is in the tables. */
@@ -114,6 +116,7 @@ export class Journal {
     this.#end = this.#start;
     this.#previousEnd = 0;
     this.#pending = [];
+    this.#image = this.#reusable(this.#image);
     this.#isUsed = false;
     this.#isBroken = false;
     this.#resets += 1;
@@ -131,24 +134,30 @@ export class Journal {
     if (this.#pending.length === 0) return DONE;
     const [runs, resets] = [this.#pending, this.#resets];
     this.#pending = [];
-    const writing = this.#writeRuns(runs).then(
-      () => {
-        this.#writing = null;
-      },
-      (error: unknown) => {
-        this.#writing = null;
-        if (resets === this.#resets) this.#isBroken = true;
-        throw error;
-      },
-    );
+    this.#written = runs;
+    const ended = () => {
+      this.#writing = null;
+      this.#written = [];
+    };
+    const writing = this.#writeRuns(runs).then(ended, (error: unknown) => {
+      ended();
+      if (resets === this.#resets) this.#isBroken = true;
+      throw error;
+    });
     this.#writing = writing;
     return writing;
   }
 
+  /** A write may be so late that its image would be overwritten: then another one takes its place. */
+  #reusable(image: Buffer): Buffer {
+    const isInUse = [...this.#pending, ...this.#written].some((run) => run.image === image);
+    return isInUse ? Buffer.allocUnsafe(HALF_BYTES) : image;
+  }
+
   /** (3) */
   #writeRuns([first, ...others]: readonly Run[]): Promise<void> {
-    const { epoch, start, end, previousEnd, entries } = first!;
-    const written = this.#write(this.#fd, entries.length === 1 ? entries[0]! : Buffer.concat(entries), start);
+    const { epoch, image, halfStart, start, end, previousEnd } = first!;
+    const written = this.#write(this.#fd, image.subarray(start - halfStart, end - halfStart), start);
     return written.then(() => {
       this.#manifest.putJournal(epoch, end, previousEnd);
       return others.length === 0 ? undefined : this.#writeRuns(others);
@@ -159,10 +168,12 @@ export class Journal {
 /** Adjacent entries of one epoch. */
 interface Run {
   readonly epoch: number;
+  readonly image: Buffer;
+  /** Offset of the first byte of the image. */
+  readonly halfStart: number;
   readonly start: number;
   end: number;
   readonly previousEnd: number;
-  readonly entries: Buffer[];
 }
 
 /** Resolves when the bytes are on disk. */

@@ -110,4 +110,4 @@ export class Tables implements StoreTables {
 const START_CHECK_BYTES_MAX = 64 * 1_024 * 1_024;
 
 /** Bounds the duration of a checkpoint to some ten milliseconds. */
-const MEMTABLE_ROWS_MAX = 600;
+const MEMTABLE_ROWS_MAX = 1_200;

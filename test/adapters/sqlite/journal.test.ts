@@ -142,6 +142,55 @@ describe("the journal", () => {
     expect(texts(2)).toEqual(["three", "four"]);
   });
 
+  it("keeps the bytes of a late write while its half is used again", async () => {
+    const busy = gate();
+    const written: string[] = [];
+    const journal = open(1, async (_fd, bytes) => {
+      if (written.length === 0) await busy.passed;
+      written.push(bytes.toString("utf8", 22));
+    });
+    const syncs: Promise<void>[] = [];
+    const append = (text: string) => {
+      journal.append([text]);
+      syncs.push(journal.sync());
+    };
+    append("1 first");
+    append("1 late");
+    journal.switchHalf(2);
+    append("2 late");
+    journal.switchHalf(3);
+    append("3 in the half of 1, and longer");
+    busy.open();
+    await Promise.all(syncs);
+    expect(written).toEqual(["1 first", "1 late", "2 late", "3 in the half of 1, and longer"]);
+  });
+
+  it("keeps the bytes of a late write after a reset", async () => {
+    const busy = gate();
+    const written: string[] = [];
+    const journal = open(1, async (_fd, bytes) => {
+      if (written.length === 0) await busy.passed;
+      written.push(bytes.toString("utf8", 22));
+    });
+    journal.append(["late"]);
+    const first = journal.sync();
+    journal.reset(2);
+    journal.append(["next"]);
+    const second = journal.sync();
+    busy.open();
+    await Promise.all([first, second]);
+    expect(written).toEqual(["late", "next"]);
+  });
+
+  it("accepts an entry that fits only in UTF-8, and none that does not", () => {
+    const journal = open(1);
+    const room = HALF_BYTES - 22;
+    expect(journal.append(["a".repeat(room + 1)])).toBe(false);
+    expect(journal.append(["☂".repeat(room / 2)])).toBe(false);
+    expect(journal.append(["a".repeat(room)])).toBe(true);
+    expect(journal.append(["a"])).toBe(false);
+  });
+
   it("does not write the next epoch after a failed write of the previous one", async () => {
     const errors = [null, new Error("disk I/O error")];
     const journal = open(1, async (...write) => {
