@@ -5,8 +5,6 @@ export interface ArmRule {
   readonly salt: string;
   /** Share of the treatment arm in the current stage, in (0, 1). */
   readonly share: number;
-  /** Share of the units that are measured, in (0, 1]. */
-  readonly measuredShare: number;
   /** Arms alternate in time blocks of this length; null: the arm depends on the unit only. */
   readonly switchMs: number | null;
 }
@@ -20,9 +18,9 @@ export function armOf({ salt, share, switchMs }: ArmRule, unit: string, atMs: nu
   return uniformOf(`${salt}/arm/${block}`) < share ? "treatment" : "control";
 }
 
-/** Independent of the arm. */
-export const isMeasured = ({ salt, measuredShare }: ArmRule, unit: string): boolean =>
-  measuredShare >= 1 || uniformOf(`${salt}/measured/${unit}`) < measuredShare;
+/** Whether a unit is measured, with a probability of `share`. Independent of the arm. */
+export const isMeasured = ({ salt }: Pick<ArmRule, "salt">, unit: string, share: number): boolean =>
+  share >= 1 || uniformOf(`${salt}/measured/${unit}`) < share;
 
 /** A hash of the text as a number in [0, 1): two 32-bit multiply-rotate hashes with a final avalanche. Not cryptographic. */
 export function uniformOf(text: string): number {

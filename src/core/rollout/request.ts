@@ -27,7 +27,6 @@ export interface RolloutRequest {
   readonly horizonMs?: number | undefined;
   readonly gates?: readonly string[] | undefined;
   readonly switchMs?: number | null | undefined;
-  readonly measuredShare?: number | undefined;
   readonly reason?: string | undefined;
   readonly prediction?: RolloutPrediction | null | undefined;
   readonly by: string;
@@ -38,7 +37,7 @@ export type CheckedRollout =
   | { readonly kind: "ok"; readonly rollout: Omit<Rollout, "id" | "salt"> }
   | { readonly kind: "bad"; readonly field: keyof RolloutRequest; readonly why: string };
 
-export const ROLLOUT_DEFAULTS = { forMs: 7 * 24 * 3_600_000, horizonMs: 600_000, measuredShare: 1 } as const;
+export const ROLLOUT_DEFAULTS = { forMs: 7 * 24 * 3_600_000, horizonMs: 600_000 } as const;
 export const ROLLOUT_LIMITS = {
   horizonMs: { min: 1_000, max: 24 * 3_600_000 },
   forMs: { min: 1_000, max: 90 * 24 * 3_600_000 },
@@ -74,13 +73,16 @@ class FieldError extends Error {
   }
 }
 
+/** Half of the window is measured, or more. */
+const WINDOW_WAITS_MIN = 4;
+
 function rolloutOf(
   request: RolloutRequest,
   settings: Settings,
   alpha: number,
   nowMs: number,
 ): Omit<Rollout, "id" | "salt"> {
-  const { by, measuredShare = ROLLOUT_DEFAULTS.measuredShare, prediction = null } = request;
+  const { by, prediction = null } = request;
   const subject = field("subject", () => subjectIn(request.subject));
   const treatment = field("treatment", () => normalizeTreatment(subject, request.treatment));
   const control = valueInForce(settings, subject);
@@ -91,9 +93,8 @@ function rolloutOf(
   const forMs = within("forMs", request.forMs ?? ROLLOUT_DEFAULTS.forMs);
   const switchMs = request.switchMs ?? null;
   if (switchMs !== null) within("switchMs", switchMs);
-  if (!(measuredShare > 0 && measuredShare <= 1)) {
-    throw new FieldError("measuredShare", `${measuredShare} is not a share above 0 and up to 1`);
-  }
+  const horizonMs = within("horizonMs", request.horizonMs ?? ROLLOUT_DEFAULTS.horizonMs);
+  if (unitKindOf(subject) === "org") checkWindow(horizonMs, switchMs, settings.admission.polled.maxWaitMs);
   const reason = request.reason?.trim() ?? "";
   if (reason.length > ROLLOUT_LIMITS.reasonLength) {
     throw new FieldError(
@@ -102,17 +103,28 @@ function rolloutOf(
     );
   }
   return {
-    ...{ subject, treatment, control, measuredShare, switchMs, alpha, prediction, by, reason },
+    ...{ subject, treatment, control, switchMs, alpha, prediction, by, reason },
     shares: sharesIn(request.shares),
     stage: 0,
     orgs: orgsIn(request.orgs ?? []),
     gates: gatesIn(request.gates ?? [], subject),
-    horizonMs: within("horizonMs", request.horizonMs ?? ROLLOUT_DEFAULTS.horizonMs),
+    horizonMs,
     endsMs: nowMs + forMs,
     state: "running",
     startedBy: by,
     ...{ startedMs: nowMs, stagedMs: nowMs, updatedMs: nowMs },
   };
+}
+
+/** A window of a tenant has one arm, and most of it is measured (`tenant-window.ts`). */
+function checkWindow(horizonMs: number, switchMs: number | null, maxWaitMs: number): void {
+  if (horizonMs < WINDOW_WAITS_MIN * maxWaitMs) {
+    const why = `\`admission.polled.max_wait_ms\` is ${maxWaitMs}; the horizon must be ${WINDOW_WAITS_MIN} times as long`;
+    throw new FieldError("horizonMs", why);
+  }
+  if (switchMs !== null && switchMs % horizonMs !== 0) {
+    throw new FieldError("switchMs", `${switchMs} ms is not a multiple of the horizon, ${horizonMs} ms`);
+  }
 }
 
 function subjectIn(text: string): RolloutSubject {

@@ -68,8 +68,6 @@ export interface Rollout {
   readonly stage: number;
   /** Start of the current stage. */
   readonly stagedMs: number;
-  /** Share of the units that are measured, so that the cost of judging is bounded; in (0, 1]. */
-  readonly measuredShare: number;
   /** Tenants that take part; empty: all. */
   readonly orgs: readonly string[];
   readonly gates: readonly Gate[];

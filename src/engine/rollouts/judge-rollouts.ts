@@ -5,6 +5,7 @@ import { type Judgement, judge, newJudgement, type Verdict, verdictOf } from "..
 import { isRolloutActive, moveRollout, ROLLOUT_LEVEL, type Rollout } from "../../core/rollout/rollout.ts";
 import { safetyStop } from "../../core/rollout/safety-stop.ts";
 import { JUDGEMENTS, type StoredJudgement } from "../../core/rollout/stored-judgement.ts";
+import { unitKindOf } from "../../core/rollout/subject.ts";
 import { summaryOf } from "../../core/rollout/summary.ts";
 import { type Put, put, type Versioned } from "../../ports/store.ts";
 import type { DispatchContext, Needs } from "../engine.ts";
@@ -157,9 +158,18 @@ async function readDeadLetters({ world }: Needs<"world">, { id }: Rollout): Prom
   return { control, treatment };
 }
 
-/** Units of one arm with dead letters. The units of one time block of a switched rollout share an arm and count once. */
-function unitsIn({ switchMs }: Rollout, letters: readonly DeadLetter[]): number {
-  const keys = letters.map(({ unit, createdMs }) => (switchMs === null ? unit : Math.floor(createdMs / switchMs)));
+/**
+ * Units of one arm with dead letters. The units of one time block of a switched rollout share an arm and count once, as do the
+ * runs of a tenant's window.
+ */
+function unitsIn({ id, subject, switchMs }: Rollout, letters: readonly DeadLetter[]): number {
+  const isTenant = unitKindOf(subject) === "org";
+  const keys = letters.flatMap(({ unit, org, arms, createdMs }) => {
+    if (switchMs !== null) return Math.floor(createdMs / switchMs);
+    if (!isTenant) return unit ?? [];
+    const untilMs = arms?.[id]?.untilMs;
+    return untilMs === undefined ? [] : `${org}@${untilMs}`;
+  });
   return new Set(keys).size;
 }
 

@@ -3,10 +3,11 @@ import { JOBS } from "../../core/model/job.ts";
 import { RUNS } from "../../core/model/run.ts";
 import type { Table } from "../../core/model/table.ts";
 import type { Judgement, MeasuredUnit } from "../../core/rollout/judgement.ts";
-import { NO_MEASURE, observe, type UnitMeasure } from "../../core/rollout/measure.ts";
+import { NO_MEASURE } from "../../core/rollout/measure.ts";
 import type { Rollout } from "../../core/rollout/rollout.ts";
 import type { UnitCursors } from "../../core/rollout/stored-judgement.ts";
 import { unitKindOf } from "../../core/rollout/subject.ts";
+import { tenantUnits, windowOf } from "../../core/rollout/tenant-window.ts";
 import type { Needs } from "../engine.ts";
 
 /** Measured units whose horizon has ended, in the order of start and id. */
@@ -29,7 +30,6 @@ export async function readUnits(
   const nowMs = engine.world.clock.now();
   const { id, horizonMs } = rollout;
   const kind = unitKindOf(rollout.subject);
-  // The starts of a tenant within one horizon are one unit.
   const periodMs = kind === "org" ? horizonMs : 1;
   // A unit that is stored a moment after its start must not be skipped by the cursor.
   const storedMs = nowMs - COMMIT_MS_MAX;
@@ -37,7 +37,7 @@ export async function readUnits(
     index: unitsOf(id),
     periodMs,
     judgedMs: judged?.startMs ?? Number.NEGATIVE_INFINITY,
-    cutMs: kind === "org" ? periodOf(storedMs, periodMs) - 1 : storedMs - horizonMs,
+    cutMs: kind === "org" ? windowOf(storedMs, periodMs) - 1 : storedMs - horizonMs,
   };
   const [runs, jobs] = await Promise.all([
     readTable(engine, RUNS, range, cursors.runs),
@@ -105,13 +105,11 @@ async function readTable<T extends UnitRecord>(
     cursor = page.cursor;
     if (pages.length < PAGES_MAX) continue;
     // The last period that was read may continue in the next page.
-    const boundMs = periodOf(records.at(-1)?.createdMs ?? 0, periodMs) - 1;
-    const isBeyond = records.some(({ createdMs }) => createdMs <= boundMs && periodOf(createdMs, periodMs) > judgedMs);
+    const boundMs = windowOf(records.at(-1)?.createdMs ?? 0, periodMs) - 1;
+    const isBeyond = records.some(({ createdMs }) => createdMs <= boundMs && windowOf(createdMs, periodMs) > judgedMs);
     if (isBeyond) return { records, pages, boundMs, youngMs: null };
   }
 }
-
-const periodOf = (ms: number, periodMs: number): number => Math.floor(ms / periodMs) * periodMs;
 
 /** Where the last page begins that has units up to the bound: those after it are read again. */
 const cursorAt = ({ pages }: TableRead, boundMs: number): string | null =>
@@ -122,25 +120,6 @@ function unitOf({ id: rolloutId }: Rollout, { id, createdMs, arms, measures }: U
   if (own?.untilMs === undefined) return [];
   const measure = measures?.[rolloutId] ?? NO_MEASURE;
   return [{ id, startMs: createdMs, arm: own.arm, stage: own.stage, measure, deadByBudget: 0 }];
-}
-
-/** Starts of one tenant within one horizon are one unit (`rollout-registry.ts`). */
-function tenantUnits(rollout: Rollout, records: readonly UnitRecord[]): readonly MeasuredUnit[] {
-  const units = new Map<string, MeasuredUnit>();
-  for (const record of records) {
-    const [own] = unitOf(rollout, record);
-    if (own === undefined) continue;
-    const startMs = periodOf(record.createdMs, rollout.horizonMs);
-    const id = `${record.org}@${startMs / rollout.horizonMs}`;
-    const known = units.get(id);
-    const measure = known ? merged(known.measure, own.measure) : own.measure;
-    units.set(id, { ...(known ?? own), id, startMs, measure });
-  }
-  return [...units.values()];
-}
-
-function merged(all: UnitMeasure, one: UnitMeasure): UnitMeasure {
-  return one.admissionWaitsMs.values.reduce((sum, waitedMs) => observe(sum, { kind: "admitted", waitedMs }), all);
 }
 
 const PAGE = 200;

@@ -1,7 +1,9 @@
 import type { Arms, EnrolledArm } from "../../core/model/arms.ts";
-import { type ArmRule, armOf, isMeasured } from "../../core/rollout/arm.ts";
+import { type Arm, armOf, isMeasured } from "../../core/rollout/arm.ts";
+import { MeasuredUnits } from "../../core/rollout/measured-units.ts";
 import { isRolloutActive, type Rollout } from "../../core/rollout/rollout.ts";
 import { type UnitKind, unitKindOf, withValue } from "../../core/rollout/subject.ts";
+import { KNOWN_MS, tenantArm } from "../../core/rollout/tenant-window.ts";
 import type { LiveSettings, Settings } from "../../core/settings.ts";
 import type { Labels } from "../../ports/metrics.ts";
 import type { World } from "../../ports/world.ts";
@@ -20,7 +22,7 @@ export interface UnitSettings extends LiveSettings {
  * This process's copy of the rollouts in force.
  *
  * 1. The copy is read with the pools: on a change broadcast and every few seconds (`workers/worker-pools.ts`).
- * 2. A copy older than `TRUST_MS` applies no treatment and enrols no unit, so a process that cannot read the store or was
+ * 2. A copy older than `KNOWN_MS` applies no treatment and enrols no unit, so a process that cannot read the store or was
  *    suspended does not use a treatment that was rolled back a minute ago.
  * 3. Arms are decided once, when a unit is created, and stored with it. A unit of a rollout that is not in force uses the
  *    settings of the control arm.
@@ -35,6 +37,7 @@ export class RolloutRegistry implements UnitSettings {
   #active: readonly Rollout[] = NONE;
   #enrolling: readonly Rollout[] = NONE;
   #readMs = Number.NEGATIVE_INFINITY;
+  readonly #measured = new MeasuredUnits();
   #derived: DerivedSettings | null = null;
 
   constructor(base: LiveSettings, world: Pick<World, "clock" | "log">) {
@@ -56,8 +59,11 @@ export class RolloutRegistry implements UnitSettings {
 
   labelled(labels: Labels, arms: Arms | undefined): Labels {
     if (arms === undefined || this.#active.length === 0) return labels;
-    const own = this.#active.flatMap(({ id }) => arms[id]?.arm ?? []);
-    const arm = own.includes("treatment") ? "treatment" : own[0];
+    let arm: Arm | undefined;
+    for (const { id } of this.#active) {
+      const own = arms[id]?.arm;
+      if (own !== undefined && arm !== "treatment") arm = own;
+    }
     return arm === undefined ? labels : { ...labels, arm };
   }
 
@@ -116,18 +122,24 @@ export class RolloutRegistry implements UnitSettings {
   }
 
   get #isFresh(): boolean {
-    return Math.abs(this.#world.clock.now() - this.#readMs) < TRUST_MS;
+    return Math.abs(this.#world.clock.now() - this.#readMs) < KNOWN_MS;
   }
 
   #enrol(kinds: readonly UnitKind[], org: string, unit: string, nowMs: number): Arms | undefined {
     if (!this.#isFresh) return undefined;
     let arms: Record<string, EnrolledArm> | undefined;
+    let measuredShare: number | undefined;
     for (const rollout of this.#enrolling) {
       const { id, subject, orgs, endsMs } = rollout;
       if (!kinds.includes(unitKindOf(subject)) || nowMs >= endsMs) continue;
       if (orgs.length > 0 && !orgs.includes(org)) continue;
       arms ??= {};
-      arms[id] = enrolled(rollout, kinds === ORG_KINDS ? orgUnit(rollout, org, nowMs) : unit, nowMs);
+      if (kinds === ORG_KINDS) {
+        arms[id] = tenantArm(rollout, org, nowMs, this.current.admission.polled.maxWaitMs);
+        continue;
+      }
+      measuredShare ??= this.#measured.shareAt(nowMs);
+      arms[id] = enrolled(rollout, unit, nowMs, measuredShare);
     }
     return arms;
   }
@@ -142,25 +154,12 @@ export class RolloutRegistry implements UnitSettings {
   }
 }
 
-function enrolled(rollout: Rollout, unit: string, nowMs: number): EnrolledArm {
-  const { salt, shares, measuredShare, switchMs, horizonMs } = rollout;
-  const stage = stageAt(rollout, nowMs);
-  const rule: ArmRule = { salt, share: shares[stage] ?? 0, measuredShare, switchMs };
-  const arm = armOf(rule, unit, nowMs);
-  return isMeasured(rule, unit) ? { arm, stage, untilMs: nowMs + horizonMs } : { arm, stage };
-}
-
-/**
- * A tenant is a unit for one horizon at a time. One arm for the whole rollout would make all its starts one observation,
- * and no rollout of an admission policy would ever be decided.
- */
-const orgUnit = ({ horizonMs }: Rollout, org: string, nowMs: number): string =>
-  `${org}@${Math.floor(nowMs / horizonMs)}`;
-
-/** A tenant whose time as a unit began before the current stage keeps the share of the stage before. */
-function stageAt({ subject, stage, stagedMs, horizonMs }: Rollout, nowMs: number): number {
-  const startMs = unitKindOf(subject) === "org" ? Math.floor(nowMs / horizonMs) * horizonMs : nowMs;
-  return startMs < stagedMs ? Math.max(0, stage - 1) : stage;
+function enrolled(rollout: Rollout, unit: string, nowMs: number, measuredShare: number): EnrolledArm {
+  const { salt, shares, stagedMs, switchMs, horizonMs } = rollout;
+  // A clock that is behind that of the process which began the stage.
+  const stage = nowMs < stagedMs ? Math.max(0, rollout.stage - 1) : rollout.stage;
+  const arm = armOf({ salt, share: shares[stage] ?? 0, switchMs }, unit, nowMs);
+  return isMeasured({ salt }, unit, measuredShare) ? { arm, stage, untilMs: nowMs + horizonMs } : { arm, stage };
 }
 
 /** Settings for each combination of treatments, built on first use. */
@@ -225,4 +224,3 @@ const ORG_KINDS: readonly UnitKind[] = ["org"];
 const NONE: readonly never[] = [];
 /** One per subject; there are fewer subjects. */
 const ACTIVE_MAX = 30;
-const TRUST_MS = 45_000;

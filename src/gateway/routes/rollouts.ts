@@ -8,9 +8,11 @@ import { RUNS, RUNS_GROUP, runsOf } from "../../core/model/run.ts";
 import { detectableEffects } from "../../core/rollout/detectable.ts";
 import { formatGate } from "../../core/rollout/gate.ts";
 import { newJudgement } from "../../core/rollout/judgement.ts";
+import { MEASURED_PER_SECOND } from "../../core/rollout/measured-units.ts";
 import { checkRollout, ROLLOUT_LIMITS, type RolloutRequest } from "../../core/rollout/request.ts";
 import { ROLLOUTS, ROLLOUTS_LIST, type Rollout } from "../../core/rollout/rollout.ts";
 import { JUDGEMENTS } from "../../core/rollout/stored-judgement.ts";
+import { unitKindOf } from "../../core/rollout/subject.ts";
 import { summaryOf } from "../../core/rollout/summary.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { predictRollout } from "../../engine/observe/index.ts";
@@ -268,15 +270,19 @@ const gatesOf = ({ gates }: Pick<Rollout, "gates">): readonly string[] => gates.
 
 /** The smallest effect that the traffic of the last runs lets the rollout detect; null without runs. */
 async function detectableOf({ world }: Engine, rollout: NotStarted): Promise<object | null> {
-  const { gates, shares, stage, alpha, endsMs, startedMs, orgs } = rollout;
+  const { subject, gates, shares, stage, alpha, endsMs, startedMs, orgs, horizonMs, switchMs } = rollout;
   const known = orgs.length > 0 ? orgs : [DEFAULT_ORG, ...(await world.store.counts(RUNS_GROUP, ORGS_READ)).keys()];
-  let perHour = 0;
+  const perTenantMax = unitKindOf(subject) === "org" ? 1 / horizonMs : Number.POSITIVE_INFINITY;
+  let perMs = 0;
   for (const org of new Set(known.slice(0, ORGS_READ))) {
     const { items } = await world.store.list(RUNS, { index: runsOf(org), limit: RUNS_READ });
     const oldestMs = items.at(-1)?.value.createdMs;
-    if (oldestMs !== undefined && items.length > 1) perHour += items.length / Math.max(MINUTE_MS, startedMs - oldestMs);
+    if (oldestMs === undefined || items.length < 2) continue;
+    perMs += Math.min(perTenantMax, items.length / Math.max(MINUTE_MS, startedMs - oldestMs));
   }
-  perHour *= 60 * MINUTE_MS;
+  // A time block of a switched rollout counts as one unit.
+  const perMsMax = switchMs === null ? MEASURED_PER_SECOND / 1_000 : 1 / switchMs;
+  const perHour = Math.min(perMs, perMsMax) * 60 * MINUTE_MS;
   if (perHour === 0) return null;
   const units = Math.floor((perHour * (endsMs - startedMs)) / (60 * MINUTE_MS));
   const effects = detectableEffects({ gates, share: shares[stage] ?? 0.5, alpha, units });

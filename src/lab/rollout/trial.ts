@@ -62,7 +62,7 @@ function unitsOf(
   fromMs: number,
   count: number,
 ): readonly MeasuredUnit[] {
-  const rule = { salt, measuredShare: 1, switchMs: null, share };
+  const rule = { salt, switchMs: null, share };
   return Array.from({ length: count }, (_, at) => {
     const startMs = fromMs + at;
     const arm = armOf(rule, String(startMs), startMs);

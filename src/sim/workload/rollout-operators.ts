@@ -64,7 +64,7 @@ function drawRollout(random: SeededRandom, safetyMs: number): RolloutPlan {
     subject,
     treatment,
     shares: random.chance(0.5) ? [first] : [first, 0.9],
-    horizonMs: Math.round(random.logarithmic(1_000, 20_000)),
+    horizonMs: Math.max(horizonMinOf(subject), Math.round(random.logarithmic(1_000, 20_000))),
     forMs: Math.round(random.between(5_000, safetyMs)),
     followUps: Array.from({ length: random.below(4) }, () => ({
       afterMs: random.logarithmic(200, safetyMs / 2),
@@ -72,6 +72,9 @@ function drawRollout(random: SeededRandom, safetyMs: number): RolloutPlan {
     })),
   };
 }
+
+/** A shorter horizon of an admission rollout is refused. */
+const horizonMinOf = (subject: string): number => (subject === "admission.polled.policy" ? 10_000 : 0);
 
 /** Of the policy that is used most, so early that a process which misses the rollback still uses the treatment a minute later. */
 function drawEarlyRollback(random: SeededRandom): RolloutPlan {

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { type ArmRule, armOf, isMeasured, uniformOf } from "../../../src/core/rollout/arm.ts";
 
 const rule = (given: Partial<ArmRule> = {}): ArmRule => ({
-  ...{ salt: "salt", share: 0.1, measuredShare: 1, switchMs: null },
+  ...{ salt: "salt", share: 0.1, switchMs: null },
   ...given,
 });
 const ids = Array.from({ length: 20_000 }, (_, at) => `run-${at}`);
@@ -21,7 +21,7 @@ describe("arms", () => {
 
   it("are independent between salts, between neighbours and of the measured units", () => {
     const treated = (id: string, salt = "salt") => armOf(rule({ salt, share: 0.5 }), id, 0) === "treatment";
-    const measured = (id: string) => isMeasured(rule({ measuredShare: 0.5 }), id);
+    const measured = (id: string) => isMeasured(rule(), id, 0.5);
     const both = [
       shareOf((id) => treated(id) && treated(id, "other")),
       shareOf((id) => treated(id) && treated(`${id}0`)),

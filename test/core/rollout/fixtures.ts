@@ -16,7 +16,6 @@ export const rolloutWith = (given: Partial<Rollout> = {}): Rollout => ({
   salt: "salt",
   shares: [0.5],
   stage: 0,
-  measuredShare: 1,
   orgs: [],
   gates: defaultGates("lock_busy"),
   horizonMs: HORIZON_MS,

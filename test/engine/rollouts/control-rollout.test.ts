@@ -35,6 +35,8 @@ describe("start", () => {
     [{ gates: ["run_lock_wait_p95<1.2x"] }, "gates", "column 18"],
     [{ gates: ["admission_wait_p95<=1.2x"] }, "gates", "admission.polled.policy"],
     [{ horizonMs: 10 }, "horizonMs", "milliseconds"],
+    [{ subject: "admission.polled.policy", horizonMs: 7_999 }, "horizonMs", "max_wait_ms` is 2000"],
+    [{ subject: "admission.polled.policy", switchMs: 90_000 }, "switchMs", "multiple of the horizon"],
   ])("refuses %j", async (request, field, why) => {
     const { harness, a } = await opened();
     const outcome = await harness.run(startRollout(a, { ...REQUEST, ...request }));

@@ -1,10 +1,12 @@
 import { describe, expect, test } from "vitest";
-import { DEAD_LETTERS } from "../../../src/core/model/dead-letter.ts";
+import type { Arms } from "../../../src/core/model/arms.ts";
+import { DEAD_LETTERS, deadLettersOf } from "../../../src/core/model/dead-letter.ts";
 import { JUDGEMENTS } from "../../../src/core/rollout/stored-judgement.ts";
 import type { Engine } from "../../../src/engine/engine.ts";
 import { pauseRollout } from "../../../src/engine/rollouts/index.ts";
 import { runLockKey } from "../../../src/engine/runs/run-lock.ts";
 import { startControl } from "../../../src/engine/start-control.ts";
+import { put } from "../../../src/ports/store.ts";
 import { leaseOf } from "../../contract/locks/locks.subject.ts";
 import { auditLines } from "../audit/audit-lines.ts";
 import { withRecordedMetrics } from "../observe/recorded-metrics.ts";
@@ -89,6 +91,28 @@ describe("the judge", () => {
     expect(letters.items).toHaveLength(2);
     expect(harness.rolloutOf(rollout.id)).toMatchObject({ state: "rolled_back", by: "cordum" });
     expect(harness.rolloutOf(rollout.id).reason).toContain("dead letters");
+  });
+
+  test("dead letters of one window of a tenant have one arm and count once", async () => {
+    const { harness, a } = await opened();
+    const rollout = await harness.rollout(a, { subject: "admission.polled.policy", shares: [0.1] });
+    await harness.worker("w", ["demo.dead"], async () => Promise.reject(new Error("no")));
+    await harness.admit(a, { topic: "demo.dead", jobId: "first" });
+    await harness.pass(60_000);
+    const [letter] = harness.sim.net.store.list(DEAD_LETTERS, { index: deadLettersOf("default"), limit: 1 }).items;
+    const write = (id: string, window: number) => {
+      const untilMs = window * HORIZON_MS;
+      const arms: Arms = { [rollout.id]: { arm: "treatment", stage: 0, untilMs } };
+      const value = { ...letter!.value, id, unit: id, arms, reason: "budget" as const };
+      const puts = [put(DEAD_LETTERS, id, null, value)];
+      harness.sim.net.store.commit({ org: "default", atMs: 0, puts, guards: [], sends: [], watch: [] });
+    };
+    for (let at = 0; at < 9; at++) write(`run-${at}`, 10);
+    await harness.pass(20_000);
+    expect(harness.rolloutOf(rollout.id).state).toBe("running");
+    write("run-9", 11);
+    await harness.pass(20_000);
+    expect(harness.rolloutOf(rollout.id).reason).toContain("2 treatment units");
   });
 
   test("shows e-values and the state", async () => {

@@ -48,7 +48,7 @@ test("reads all starts of a tenant and period together", async () => {
       write(
         harness,
         engine,
-        put(RUNS, id, null, { ...run, id, createdMs, measures, arms: armsOf(rollout, createdMs) }),
+        put(RUNS, id, null, { ...run, id, createdMs, measures, arms: armsOf(rollout, periodMs + period * HORIZON_MS) }),
       );
     }
   }

@@ -1,4 +1,5 @@
 /** Runs whose results arrive at once: a first step, which can be held, and then a list of short items. */
+import { MEASURED_PER_SECOND } from "../../../src/core/rollout/measured-units.ts";
 import type { Stop } from "../../../src/ports/bus.ts";
 import { type WorkItem, worker } from "../../../src/worlds/worker-sdk.ts";
 import type { RolloutSystem } from "./rollout-system.ts";
@@ -10,6 +11,7 @@ export class ContendedRuns {
   readonly #system: RolloutSystem;
   readonly #begun = new Map<string, Begin>();
   #started = 0;
+  #nextMs = 0;
   #stop: Stop = async () => undefined;
   #gate: Promise<void> = Promise.resolve();
   #open: () => void = () => {};
@@ -65,9 +67,13 @@ export class ContendedRuns {
   /** The idempotency key makes the repetition of a lost request harmless. */
   async #start(): Promise<string> {
     this.#started += 1;
+    const key = `${this.#started}`;
+    const nowMs = Date.now();
+    this.#nextMs = Math.max(nowMs, this.#nextMs + APART_MS);
+    if (this.#nextMs > nowMs) await new Promise((resolve) => setTimeout(resolve, this.#nextMs - nowMs));
     const request = {
       input: { items: Array.from({ length: ITEMS }, (_, at) => at) },
-      idempotency_key: `${this.#started}`,
+      idempotency_key: key,
     };
     for (;;) {
       await this.#system.isUp;
@@ -113,3 +119,5 @@ class Begin {
 }
 
 const LANES = 8;
+/** Every run is measured: a process measures a limited number of units per second. */
+const APART_MS = Math.ceil((1.4 * 1_000) / MEASURED_PER_SECOND);

@@ -88,7 +88,7 @@ async function provedAcrossKill(system: RolloutSystem, runs: ContendedRuns): Pro
   expectCounted(before);
   expect(before.arms.size).toBeGreaterThanOrEqual(HELD_RUNS + judgedIn(before));
   expect(stored.jobArms).toEqual(held.map((runId) => before.arms.get(runId)));
-  const rule = { salt: before.rollout.salt, share: 0.5, measuredShare: 1, switchMs: null };
+  const rule = { salt: before.rollout.salt, share: 0.5, switchMs: null };
   for (const [id, arms] of before.arms) expect(arms.R1?.arm).toBe(armOf(rule, id, 0));
   runs.release();
   await system.restart();
