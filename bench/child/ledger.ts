@@ -3,7 +3,8 @@ import { percentile } from "../frame/figures.ts";
 /**
  * Tracks every job by its number: submission time, processing count, end count.
  *
- * Each submitted job must be processed once and end once; of a run, each step must be processed once, in order. Typed arrays
+ * Each submitted job must be processed once and end once; of a run, each step must be processed once, in order
+ * unless its steps run at the same time. Typed arrays
  * keep a million open jobs from slowing down the garbage collector of the measured process.
  */
 export class Ledger {
@@ -15,12 +16,14 @@ export class Ledger {
   #unknown = 0;
   #outOfOrder = 0;
   readonly #stepsEach: number;
+  readonly #isOrdered: boolean;
   submitted = 0;
   open = 0;
 
-  constructor(stepsEach = 1) {
+  constructor(stepsEach = 1, isOrdered = true) {
     if (stepsEach > STEPS_MAX) throw new Error(`a ledger supports up to ${STEPS_MAX} steps, not ${stepsEach}`);
     this.#stepsEach = stepsEach;
+    this.#isOrdered = isOrdered;
   }
 
   submit(nowMs: number): number {
@@ -35,7 +38,7 @@ export class Ledger {
     if (!this.#isKnown(n)) return;
     const before = this.#worked[n] ?? 0;
     const isAgain = (before & (1 << step)) !== 0;
-    if (step > 0 && (before & (1 << (step - 1))) === 0) this.#outOfOrder++;
+    if (this.#isOrdered && step > 0 && (before & (1 << (step - 1))) === 0) this.#outOfOrder++;
     this.#worked[n] = before | (1 << (isAgain ? step + STEPS_MAX : step));
   }
 

@@ -20,16 +20,13 @@ export async function runLoop(task: LoopTask, open: OpenBackend): Promise<LoopFi
   loop.begin(backend, task.prefilled ? 0 : task.inFlight);
   const figures = await Promise.race([measure(task, loop), loop.failed]);
   loop.end();
-  if (!task.prefilled) {
-    await Promise.race([loop.drained, loop.failed, delay(DRAIN_MS_MAX)]);
-    await delay(SETTLE_MS);
-  }
+  if (!task.prefilled) await settled(loop);
   await backend.close();
   const faults = loop.ledger.faults({ isWorkHere: task.role === "all", isDrained: !task.prefilled });
   return { ...figures, submitted: loop.ledger.submitted, faults };
 }
 
-class Loop {
+export class Loop {
   readonly ledger: Ledger;
   /** Resolves when the first job has ended. A prefilled backlog waits for the first sweep. */
   readonly flowing: Promise<void>;
@@ -38,12 +35,13 @@ class Loop {
   readonly failed: Promise<never>;
   #backend: Backend | null = null;
   #isRunning = false;
+  #mark: { left: number; readonly resolve: () => void } | null = null;
   #engine: () => void = () => {};
   #drain: () => void = () => {};
   #fail: (error: unknown) => void = () => {};
 
-  constructor(stepsEach: number) {
-    this.ledger = new Ledger(stepsEach);
+  constructor(stepsEach: number, isOrdered = true) {
+    this.ledger = new Ledger(stepsEach, isOrdered);
     this.flowing = new Promise((resolve) => {
       this.#engine = resolve;
     });
@@ -76,8 +74,16 @@ class Loop {
     this.ledger.work(n, step);
   }
 
+  /** Resolves when this many more jobs have ended. */
+  afterEnds(count: number): Promise<void> {
+    return new Promise((resolve) => {
+      this.#mark = { left: count, resolve };
+    });
+  }
+
   ended(n: number): void {
     if (!this.ledger.end(n, performance.now())) return;
+    if (this.#mark !== null && --this.#mark.left === 0) this.#mark.resolve();
     this.#engine();
     if (this.#isRunning) this.#launch();
     else if (this.ledger.open === 0) this.#drain();
@@ -86,6 +92,12 @@ class Loop {
   #launch(): void {
     this.#backend?.submit(this.next()).catch(this.#fail);
   }
+}
+
+/** All jobs have ended, and there was time to observe a duplicate. */
+export async function settled({ drained, failed }: Loop): Promise<void> {
+  await Promise.race([drained, failed, delay(DRAIN_MS_MAX)]);
+  await delay(SETTLE_MS);
 }
 
 async function measure(task: LoopTask, { ledger, flowing }: Loop): Promise<Omit<LoopFigures, "submitted" | "faults">> {
@@ -101,5 +113,4 @@ async function measure(task: LoopTask, { ledger, flowing }: Loop): Promise<Omit<
 }
 
 const DRAIN_MS_MAX = 60_000;
-/** Enough time to observe a duplicate. */
 const SETTLE_MS = 200;

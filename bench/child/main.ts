@@ -5,6 +5,7 @@ import { runAdmission } from "./cordum/admission.ts";
 import { runFanOut } from "./cordum/fan-out.ts";
 import { serveFanControl, serveFanWorkers } from "./cordum/fan-out-processes.ts";
 import { fillLists } from "./cordum/lists.ts";
+import { runPaired } from "./cordum/paired.ts";
 import { runTimers } from "./cordum/timers.ts";
 import { runLateness } from "./lateness.ts";
 import { runLocks } from "./lock-contention.ts";
@@ -39,6 +40,8 @@ function figuresOf(task: Task): Promise<unknown> {
   switch (task.kind) {
     case "loop":
       return runLoop(task, task.load === "jobs" ? openJobBackend : openRunBackend);
+    case "paired":
+      return runPaired(task);
     case "serve":
       return serve(task, openJobBackend, ready, stopped);
     case "lock":

@@ -1,6 +1,7 @@
 /** The tasks of a measuring process and their figures, exchanged as JSON. */
 export type Task =
   | LoopTask
+  | PairedTask
   | ServeTask
   | LockTask
   | ParkedTask
@@ -28,8 +29,6 @@ export type BackendSpec =
 
 export interface CordumOptions {
   readonly concurrency: number;
-  /** A rollout is active while it is measured. */
-  readonly hasRollout?: boolean;
 }
 
 /** The parts of a system in one process: all, or one of them. */
@@ -54,6 +53,26 @@ export interface LoopTask extends Times {
   readonly serverPids: readonly number[];
   readonly clientPids: readonly number[];
 }
+
+/** Short blocks of one closed loop with a feature off and on, in the order off, on, on, off. */
+export interface PairedTask {
+  readonly kind: "paired";
+  readonly feature: PairedFeature;
+  readonly load: PairedLoad;
+  readonly backend: BackendSpec;
+  readonly inFlight: number;
+  readonly serverPids: readonly number[];
+  readonly warmMs: number;
+  /** Jobs or runs. */
+  readonly blockSize: number;
+  /** Groups of four blocks. */
+  readonly groups: number;
+}
+
+/** An active rollout of `lock_busy`, or the record of lock contention. */
+export type PairedFeature = "rollout" | "record";
+/** Single jobs, runs of three steps, or runs of three steps that end at the same time and contend for their run. */
+export type PairedLoad = "jobs" | "runs" | "wide runs";
 
 /** A control plane or a worker in its own process, until it is stopped. */
 export interface ServeTask {
@@ -180,6 +199,19 @@ export interface LoopFigures {
   readonly submitted: number;
   /** Violations of exactly-once processing. */
   readonly faults: readonly string[];
+}
+
+export interface PairedFigures {
+  readonly groups: readonly PairedGroup[];
+  /** CPU of the judgement per unit, and the number of units; null without a rollout. */
+  readonly judge: { readonly cpuUs: number; readonly units: number } | null;
+  readonly faults: readonly string[];
+}
+
+/** CPU time per job or run. */
+export interface PairedGroup {
+  readonly offUs: number;
+  readonly onUs: number;
 }
 
 export interface ServeFigures {

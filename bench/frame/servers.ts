@@ -14,7 +14,6 @@ export interface System {
   readonly kind: BackendSpec["kind"];
   readonly concurrency: number;
   readonly queues?: "one" | "each";
-  readonly hasRollout?: boolean;
 }
 
 export interface Servers {
@@ -24,7 +23,7 @@ export interface Servers {
 
 /** Runs `work` with new servers or a new data folder, and removes them afterwards. */
 export async function withFreshServers<T>(system: System, work: (servers: Servers) => Promise<T>): Promise<T> {
-  const { kind, concurrency, hasRollout = false } = system;
+  const { kind, concurrency } = system;
   const servers: RunningServer[] = [];
   const started = async (starting: Promise<RunningServer>) => {
     const server = await starting;
@@ -41,12 +40,12 @@ export async function withFreshServers<T>(system: System, work: (servers: Server
   }
 
   async function backendOf(): Promise<BackendSpec> {
-    if (kind === "embedded") return { kind, dataDir, concurrency, hasRollout };
+    if (kind === "embedded") return { kind, dataDir, concurrency };
     if (kind === "dbos") return { kind, postgresUrl: databaseUrl(await started(startPostgres())), concurrency };
     const redisUrl = (await started(startRedis(REDIS_DURABILITY))).url;
     if (kind === "bullmq") return { kind, redisUrl, concurrency, ...(system.queues && { queues: system.queues }) };
     const natsUrl = (await started(startNats())).url;
-    return { kind, redisUrl, natsUrl, concurrency, hasRollout };
+    return { kind, redisUrl, natsUrl, concurrency };
   }
 }
 

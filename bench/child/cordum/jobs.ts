@@ -4,6 +4,7 @@ import { defaultSettings } from "../../../src/config/config.ts";
 import { decideSafety, newJob } from "../../../src/core/jobs/lifecycle.ts";
 import { checkSubmission, type Submission } from "../../../src/core/jobs/submission.ts";
 import { isFinal, JOBS, type Job } from "../../../src/core/model/job.ts";
+import type { LiveSettings } from "../../../src/core/settings.ts";
 import { decisionContext, NO_UNIT } from "../../../src/engine/context.ts";
 import { type Engine, openEngine } from "../../../src/engine/engine.ts";
 import { admitJob } from "../../../src/engine/intake/admit-job.ts";
@@ -12,10 +13,11 @@ import { startControl } from "../../../src/engine/start-control.ts";
 import { put } from "../../../src/ports/store.ts";
 import type { World } from "../../../src/ports/world.ts";
 import { startWorker } from "../../../src/worker/worker.ts";
-import type { Backend, Events } from "../backend.ts";
+import type { Events } from "../backend.ts";
 import { type Input, TOPIC } from "../payload.ts";
 import type { Role } from "../task.ts";
-import { beginRollout, withoutKernel } from "./workflows.ts";
+import { type CordumBackend, Stops } from "./cordum-backend.ts";
+import { withoutKernel } from "./workflows.ts";
 import { type CordumSpec, openWorld } from "./world.ts";
 
 /**
@@ -25,14 +27,20 @@ import { type CordumSpec, openWorld } from "./world.ts";
  * 2. A separate submitter has no safety kernel, so it only commits and announces jobs. The control plane broadcasts the end
  *    of each job, as BullMQ's event stream does.
  */
-export async function openCordumJobs(spec: CordumSpec, role: Role, events: Events): Promise<Backend> {
+export async function openCordumJobs(
+  spec: CordumSpec,
+  role: Role,
+  events: Events,
+  live: LiveSettings = { current: defaultSettings() },
+): Promise<CordumBackend> {
   const opened = await openWorld(spec);
   const world = role === "submitter" ? withoutKernel(opened.world) : opened.world;
-  const engine = openEngine(world, { current: defaultSettings() });
-  const stops: (() => Promise<void>)[] = [];
+  const engine = openEngine(world, live);
+  const stops = new Stops();
   if (role === "all" || role === "control") watchEnds(world, role === "all" ? events : broadcastEnds(world));
   if (role === "submitter") stops.push(await subscribeEnds(world, events));
   return {
+    engine,
     submit: (input) => submit(engine, input),
     async fill(count, next) {
       await fill(engine, count, next);
@@ -42,13 +50,12 @@ export async function openCordumJobs(spec: CordumSpec, role: Role, events: Event
       if (role === "all" || role === "control") {
         const control = await startControl(engine);
         stops.push(() => control.stop());
-        if (spec.hasRollout) await beginRollout(engine);
       }
       if (role === "all" || role === "worker") stops.push(await work(world, spec.concurrency, events));
     },
+    stop: () => stops.run(),
     async close() {
-      // The worker stops first, so that its jobs can finish.
-      for (const stop of stops.toReversed()) await stop();
+      await stops.run();
       await opened.close();
     },
   };

@@ -1,18 +1,12 @@
 import type { Run } from "../../../src/core/model/run.ts";
+import type { LiveSettings } from "../../../src/core/settings.ts";
+import { openEngine } from "../../../src/engine/engine.ts";
 import { startControl } from "../../../src/engine/start-control.ts";
 import { startWorker } from "../../../src/worker/worker.ts";
-import type { Backend, Events } from "../backend.ts";
+import type { Events } from "../backend.ts";
 import { type Input, STEP_TOPICS, stepOf } from "../payload.ts";
-import {
-  applyAll,
-  beginRollout,
-  MANY_RUNS,
-  ORG,
-  openEngineWith,
-  startOrThrow,
-  THREE,
-  watchRunEnds,
-} from "./workflows.ts";
+import { type CordumBackend, Stops } from "./cordum-backend.ts";
+import { applyAll, MANY_RUNS, ORG, settingsWith, startOrThrow, THREE, watchRunEnds } from "./workflows.ts";
 import { type CordumSpec, openWorld } from "./world.ts";
 
 /**
@@ -22,19 +16,25 @@ import { type CordumSpec, openWorld } from "./world.ts";
  * 1. A run ends when the commit of its final state has resolved.
  * 2. Every step is a job: it is checked against the policy, dispatched to the worker, and its result arrives over the bus.
  */
-export async function openCordumRuns(spec: CordumSpec, events: Events): Promise<Backend> {
+export async function openCordumRuns(
+  spec: CordumSpec,
+  events: Events,
+  workflow: typeof THREE = THREE,
+  live: LiveSettings = { current: settingsWith(MANY_RUNS) },
+): Promise<CordumBackend> {
   const opened = await openWorld(spec);
   const { world } = opened;
-  const engine = openEngineWith(world, MANY_RUNS);
+  const engine = openEngine(world, live);
   watchRunEnds(world, (run) => {
     if (run.state === "SUCCEEDED") events.ended(numberOf(run));
     else process.stderr.write(`a run ended as ${run.state}: ${run.error?.message}\n`);
   });
-  await applyAll(engine, ORG, [THREE]);
-  const stops: (() => Promise<void>)[] = [];
+  await applyAll(engine, ORG, [workflow]);
+  const stops = new Stops();
   return {
+    engine,
     async submit(input) {
-      await startOrThrow(engine, THREE.id, input);
+      await startOrThrow(engine, workflow.id, input);
     },
     async fill() {
       throw new Error("the backlog is measured with jobs only");
@@ -42,7 +42,6 @@ export async function openCordumRuns(spec: CordumSpec, events: Events): Promise<
     async start() {
       const control = await startControl(engine);
       stops.push(() => control.stop());
-      if (spec.hasRollout) await beginRollout(engine);
       const worker = await startWorker(world, {
         id: "bench",
         topics: STEP_TOPICS,
@@ -55,9 +54,9 @@ export async function openCordumRuns(spec: CordumSpec, events: Events): Promise<
       });
       stops.push(worker);
     },
+    stop: () => stops.run(),
     async close() {
-      // The worker stops first, so that its jobs can finish.
-      for (const stop of stops.toReversed()) await stop();
+      await stops.run();
       await opened.close();
     },
   };

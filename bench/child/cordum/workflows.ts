@@ -2,9 +2,9 @@
 
 import { configure } from "../../../src/config/config.ts";
 import { isRunFinal, RUNS, type Run } from "../../../src/core/model/run.ts";
+import type { Settings } from "../../../src/core/settings.ts";
 import { type Engine, openEngine } from "../../../src/engine/engine.ts";
 import { defaultRunRequest, type StartOutcome, startRun } from "../../../src/engine/intake/start-run.ts";
-import { startRollout } from "../../../src/engine/rollouts/index.ts";
 import { applyWorkflow } from "../../../src/engine/runs/workflows.ts";
 import type { World } from "../../../src/ports/world.ts";
 import { STEP_TOPICS } from "../payload.ts";
@@ -20,6 +20,12 @@ export const THREE = {
   ),
 };
 
+/** The same steps at the same time: their results contend for the run. */
+export const WIDE = {
+  id: "wide",
+  steps: Object.fromEntries(STEP_TOPICS.map((topic, step) => [`s${step}`, { topic }])),
+};
+
 /** A child per item of the input, with the default parallelism. */
 export const FAN = { id: "fan", steps: { each: { topic: CHILD_TOPIC, for_each: "input.items" } } };
 
@@ -27,11 +33,14 @@ export const FAN = { id: "fan", steps: { each: { topic: CHILD_TOPIC, for_each: "
 export const HELD = { id: "held", steps: { ask: { type: "approval", reason: "measured" } } };
 
 /** The default settings with these changes, in the form of a configuration file. */
-export function openEngineWith(world: World, differing: Readonly<Record<string, unknown>>): Engine {
+export const openEngineWith = (world: World, differing: Readonly<Record<string, unknown>>): Engine =>
+  openEngine(world, { current: settingsWith(differing) });
+
+export function settingsWith(differing: Readonly<Record<string, unknown>>): Settings {
   // JSON is YAML.
   const configured = configure({ file: { name: "bench", text: JSON.stringify(differing) } });
   if (configured.kind === "bad") throw new Error(configured.problems.join("; "));
-  return openEngine(world, { current: configured.config.settings });
+  return configured.config.settings;
 }
 
 export async function applyAll(engine: Engine, org: string, documents: readonly unknown[]): Promise<void> {
@@ -50,13 +59,6 @@ export async function startOrThrow(engine: Engine, workflowId: string, input: un
   const outcome = await start(engine, ORG, workflowId, input);
   if (outcome.kind !== "started") throw new Error(`a run did not start: ${JSON.stringify(outcome)}`);
   return outcome.runId;
-}
-
-/** With the default measures, gates and horizon; a tenth of the runs and jobs are in the treatment arm. */
-export async function beginRollout(engine: Engine): Promise<void> {
-  const request = { subject: "lock_busy", treatment: "bounded:400ms:0.3", shares: [0.1], by: "bench" } as const;
-  const started = await startRollout(engine, request);
-  if (started.kind !== "started") throw new Error(JSON.stringify(started));
 }
 
 /** Calls back after every commit that ended a run. */
