@@ -62,6 +62,17 @@ describe("bin/cordum.mjs", () => {
     expect(answers.map(({ stdout }) => stdout)).toEqual(["hello 1\n", "hello 2\n", "hello 3\n", "hello 4\n"]);
   });
 
+  it("builds once for concurrent commands, also after a build that was killed", async () => {
+    const killed = run("-e", "setInterval(() => {}, 1e6)");
+    killed.kill("SIGKILL");
+    await once(killed, "close");
+    await mkdir(join(copy, "dist"));
+    await write("dist/.building", String(killed.pid));
+    const builds = await Promise.all([1, 2, 3].map(() => text(run("scripts/build.mjs").stderr!)));
+    expect(builds.join("").match(/building …/g)).toHaveLength(1);
+    expect(await readdir(join(copy, "dist"))).toEqual([".built", ".built-dashboard", "main.js", "main.js.map"]);
+  });
+
   it("runs the build without sources", async () => {
     await cordum();
     await rm(join(copy, "src"), { recursive: true });
