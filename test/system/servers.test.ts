@@ -1,7 +1,7 @@
 // The test servers of `test/servers`, for NATS and Redis.
 
 import { spawn } from "node:child_process";
-import { once } from "node:events";
+import { getEventListeners, once } from "node:events";
 import { existsSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { connect, createServer, type Socket } from "node:net";
@@ -141,6 +141,13 @@ describe("a start", () => {
       /exited before it was ready; output:.*Parse error/s,
     );
   });
+});
+
+it("leaves no listener on the signal of a request, also without a server", async () => {
+  const { signal } = new AbortController();
+  const port = await freePort();
+  await expect(exchange(port, "", /./, signal)).rejects.toThrow("ECONNREFUSED");
+  await expect.poll(() => getEventListeners(signal, "abort")).toEqual([]);
 });
 
 describe("the end of the test process", () => {
