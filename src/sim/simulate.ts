@@ -17,7 +17,7 @@ import { checkMessageFlow } from "./checks/message-checker.ts";
 import { RolloutChecker } from "./checks/rollout-checker.ts";
 import { RunChecker } from "./checks/run-checker.ts";
 import { SafetyChecker } from "./checks/safety-checker.ts";
-import { type Violation, Violations } from "./checks/violations.ts";
+import { type Checker, type Violation, Violations } from "./checks/violations.ts";
 import { FaultInjector, type FaultProfile, NO_NET_FAULTS } from "./faults.ts";
 import type { Flows } from "./flows.ts";
 import { SeededRandom } from "./random.ts";
@@ -42,6 +42,8 @@ export interface SimulateOptions {
   readonly mutant?: WorldMutation | null | undefined;
   readonly keepsTrace?: boolean;
   readonly verifiesWrites?: boolean;
+  /** The simulation ends at the first violation of one of these checkers. */
+  readonly stopOn?: readonly Checker[];
   readonly onLog?: (level: string, event: string, fields: object | undefined, atMs: number) => void;
 }
 
@@ -74,7 +76,7 @@ export async function simulate(options: SimulateOptions): Promise<Report> {
   const plan = drawPlan(random.fork("plan"), options.runs, options.faults);
   const kernel = new PublishedKernel();
   const net = openSimNet(options, plan, kernel, random);
-  const violations = new Violations(net.timeline);
+  const violations = new Violations(net.timeline, options.stopOn);
   const failures = new Set<string>();
   const safety = new SafetyChecker(net, plan, violations);
   const kills = new KillChecker(net, plan, violations);
@@ -121,12 +123,16 @@ export async function simulate(options: SimulateOptions): Promise<Report> {
   await advance(ended, plan.safetyMs + LIVENESS_MS_MAX, () => isIdle(ended));
   operators.stop();
   runClients.stop();
-  checkEnd(ended);
-  safety.checkEnd();
-  actions.check(net, violations);
+  if (!violations.areComplete) checkAll(ended, safety, actions);
   const counts = { jobs: countStates(net, JOBS), runs: countStates(net, RUNS) };
   if (plan.checksRetention && violations.found.length === 0) await passRetention(ended, settings);
   return { seed: options.seed, crashes: injector.crashes, ...counts, violations: violations.found, ...historyOf(net) };
+}
+
+function checkAll(ended: Ended, safety: SafetyChecker, actions: HumanActions): void {
+  checkEnd(ended);
+  safety.checkEnd();
+  actions.check(ended.net, ended.violations);
 }
 
 function historyOf(net: SimNet): Omit<Report, "seed" | "crashes" | "jobs" | "runs" | "violations"> {
@@ -176,7 +182,7 @@ async function advance({ net, plan, violations }: Ended, untilMs: number, isDone
   const { timeline } = net;
   const jobs = plan.orders.length + JOBS_PER_RUN * plan.runs.orders.length;
   const eventsMax = EVENTS_MAX_BASE + EVENTS_MAX_PER_JOB * jobs;
-  while (timeline.nowMs < untilMs && !isDone()) {
+  while (timeline.nowMs < untilMs && !violations.areComplete && !isDone()) {
     await timeline.runUntil(Math.min(untilMs, timeline.nowMs + STEP_MS));
     if (timeline.events < eventsMax) continue;
     violations.add("endless", "events", `${timeline.events} events for ${jobs} jobs, and the system is not idle`);
@@ -184,10 +190,11 @@ async function advance({ net, plan, violations }: Ended, untilMs: number, isDone
   }
 }
 
-/** Advances the clock past all retention times. Rare sweeps keep the number of events small. */
+/** Advances the clock past all retention times. Rare sweeps, and no heartbeats of workers, keep the number of events small. */
 async function passRetention(ended: Ended, settings: { current: Settings }): Promise<void> {
   const { timeline } = ended.net;
   ended.runClients.removeWorkflows();
+  ended.system.stopWorkers();
   settings.current = { ...settings.current, sweep: { ...settings.current.sweep, everyMs: 3_600_000 } };
   await timeline.runUntil(timeline.nowMs + RETENTIONS * settings.current.retention.jobsMs);
   checkRetention(ended);

@@ -20,6 +20,8 @@ export interface System {
   readonly succeeded: ReadonlySet<number>;
   /** After this, workers neither hang nor crash. */
   stopFaults(): void;
+  /** Ends the worker processes. */
+  stopWorkers(): void;
 }
 
 export interface ControlHost {
@@ -65,6 +67,9 @@ export function buildSystem(options: SystemOptions): System {
     succeeded: context.succeeded,
     stopFaults: () => {
       context.areFaultsStopped = true;
+    },
+    stopWorkers: () => {
+      for (const host of workers) host.crash();
     },
   };
 }

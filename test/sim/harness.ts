@@ -5,6 +5,10 @@ import { NO_NET_FAULTS } from "../../src/sim/faults.ts";
 import { Process } from "../../src/sim/process.ts";
 import { SeededRandom } from "../../src/sim/random.ts";
 
+/** The simulations of the seed and mutant tests. `npm run check` uses fewer jobs. */
+export const SWARM = { runs: process.env.CORDUM_SIM_SEEDS === undefined ? 100 : 30, faults: "swarm" } as const;
+export const SEEDS: readonly number[] = Array.from({ length: 25 }, (_, index) => index + 1);
+
 /** A simulated network without faults, for tests that control processes and time. */
 export interface Bench {
   readonly net: SimNet;

@@ -2,19 +2,14 @@ import { execFileSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 import { simulate } from "../../src/sim/simulate.ts";
-
-/** `npm run check` uses fewer jobs. */
-const SWARM = { runs: process.env.CORDUM_SIM_SEEDS === undefined ? 100 : 30, faults: "swarm" } as const;
+import { SEEDS, SWARM } from "./harness.ts";
 
 describe("seeds", () => {
-  it.each(Array.from({ length: 25 }, (_, index) => index + 1))(
-    "%i has no violations with swarm faults",
-    async (seed) => {
-      const report = await simulate({ ...SWARM, seed, verifiesWrites: true });
-      expect(report.violations).toEqual([]);
-      expect(report.jobs.SUCCEEDED).toBeGreaterThan(0);
-    },
-  );
+  it.each(SEEDS)("%i has no violations with swarm faults", async (seed) => {
+    const report = await simulate({ ...SWARM, seed, verifiesWrites: true });
+    expect(report.violations).toEqual([]);
+    expect(report.jobs.SUCCEEDED).toBeGreaterThan(0);
+  });
 
   it.each([1, 2, 3])("%i has no violations with lite faults and without faults", async (seed) => {
     expect((await simulate({ seed, runs: 100, faults: "lite" })).violations).toEqual([]);

@@ -73,11 +73,14 @@ export type Checker = keyof typeof CHECKERS;
 
 export class Violations {
   readonly #timeline: Timeline;
+  readonly #stopOn: readonly Checker[];
+  #areComplete = false;
   readonly #found: Violation[] = [];
   readonly #seen = new Set<string>();
 
-  constructor(timeline: Timeline) {
+  constructor(timeline: Timeline, stopOn: readonly Checker[] = []) {
     this.#timeline = timeline;
+    this.#stopOn = stopOn;
   }
 
   /** Reports each pair of checker and id once. */
@@ -85,7 +88,13 @@ export class Violations {
     const key = `${checker}\n${id}`;
     if (this.#seen.has(key) || this.#found.length >= FOUND_MAX) return;
     this.#seen.add(key);
+    this.#areComplete ||= this.#stopOn.includes(checker);
     this.#found.push({ checker, id, hint, atMs: Math.round(this.#timeline.nowMs) });
+  }
+
+  /** Whether one of the checkers has reported that end the simulation. */
+  get areComplete(): boolean {
+    return this.#areComplete;
   }
 
   get found(): readonly Violation[] {
