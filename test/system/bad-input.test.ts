@@ -32,7 +32,7 @@ beforeAll(async () => {
 afterAll(async () => {
   // The control plane still works after all invalid requests.
   await api.ended(await api.submit("demo.echo", 1), "SUCCEEDED");
-  await program.remove();
+  await program.stop();
   await Promise.all([nats.stop(), redis.stop()]);
   rmSync(dir, { recursive: true, force: true });
 });

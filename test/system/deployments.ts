@@ -146,7 +146,7 @@ export async function startEmbedded(): Promise<Deployment> {
     },
     async stop() {
       await workers.stop();
-      await program.remove();
+      await program.stop();
       rmSync(dir, { recursive: true, force: true });
     },
   };
@@ -223,7 +223,7 @@ export async function startCluster(): Promise<Deployment> {
     },
     async stop() {
       await workers.stop();
-      await program.remove();
+      await program.stop();
       await Promise.all([nats.stop(), redis.stop()]);
       rmSync(dir, { recursive: true, force: true });
     },

@@ -32,7 +32,7 @@ beforeAll(async () => {
 });
 
 afterAll(async () => {
-  await program.remove();
+  await program.stop();
   rmSync(dir, { recursive: true, force: true });
 });
 

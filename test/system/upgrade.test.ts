@@ -19,7 +19,7 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   operator.disconnect();
-  await program.remove();
+  await program.stop();
   await Promise.all([nats.stop(), redis.stop()]);
 });
 

@@ -16,7 +16,7 @@ beforeAll(async () => {
   program = await Program.build();
 });
 
-afterAll(() => program?.remove());
+afterAll(() => program?.stop());
 
 test.each<BackendKind>(["embedded", "NATS + Redis"])(
   "a run with Python and TypeScript workers succeeds, %s",

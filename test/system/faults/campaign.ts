@@ -53,7 +53,7 @@ export async function campaign({ world, seed, forMs, faults, print }: CampaignOp
     return { ...history.check(), faults: counts };
   } finally {
     await target?.stop();
-    await program.remove();
+    await program.stop();
   }
 }
 

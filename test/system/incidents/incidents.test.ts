@@ -24,7 +24,7 @@ afterEach(async () => {
 });
 
 afterAll(async () => {
-  await program.remove();
+  await program.stop();
   rmSync(dir, { recursive: true, force: true });
 });
 

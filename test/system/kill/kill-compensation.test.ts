@@ -31,7 +31,7 @@ beforeAll(async () => {
 });
 
 afterAll(async () => {
-  await program.remove();
+  await program.stop();
   rmSync(dir, { recursive: true, force: true });
 });
 

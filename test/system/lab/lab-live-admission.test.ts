@@ -6,7 +6,7 @@ let program: Program;
 beforeAll(async () => {
   program = await Program.build();
 });
-afterAll(() => program.remove());
+afterAll(() => program.stop());
 
 const SERVERS = ["atomic", "fixed:10ms", "bounded:10ms:0.5"];
 const SMALL = [

@@ -6,7 +6,7 @@ let program: Program;
 beforeAll(async () => {
   program = await Program.build();
 });
-afterAll(() => program.remove());
+afterAll(() => program.stop());
 
 const SMALL = ["occ", "--live", "--clients", "12", "--policy", "none", "--policy", "full", "--seeds", "3", "--json"];
 

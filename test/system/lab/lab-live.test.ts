@@ -11,7 +11,7 @@ let program: Program;
 beforeAll(async () => {
   program = await Program.build();
 });
-afterAll(() => program.remove());
+afterAll(() => program.stop());
 
 describe("on NATS and Redis", () => {
   let nats: RunningServer;

@@ -56,7 +56,7 @@ export async function outage(options: OutageOptions): Promise<OutageReport> {
     return await new Experiment({ nats, redis, kernel, api, options }).run();
   } finally {
     await kernel.kill();
-    await program.remove();
+    await program.stop();
     rmSync(dirname(script), { recursive: true, force: true });
     await Promise.all([nats.stop(), redis.stop()]);
   }

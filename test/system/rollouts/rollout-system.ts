@@ -70,7 +70,7 @@ export async function startEmbedded(): Promise<RolloutSystem> {
       return processes.isUp;
     },
     async remove() {
-      await program.remove();
+      await program.stop();
       rmSync(dir, { recursive: true, force: true });
     },
   };
@@ -125,7 +125,7 @@ export async function startCluster({ settings = {}, redisDelayMs = 0 }: ClusterO
     },
     stopControls: () => processes.end("SIGTERM", 1),
     async remove() {
-      await program.remove();
+      await program.stop();
       await Promise.all([nats.stop(), redis.stop(), proxy.close()]);
     },
   };

@@ -65,7 +65,7 @@ export async function fanOut(request: {
     };
   } finally {
     await Promise.all(stops.map((stop) => stop()));
-    await program.remove();
+    await program.stop();
     await Promise.all([nats.stop(), redis.stop()]);
   }
 }
