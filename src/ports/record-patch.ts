@@ -19,11 +19,14 @@ export interface Patch {
 export function diff(before: unknown, after: unknown, depth = DEPTH): Patch | null {
   if (!isFields(before) || !isFields(after)) return null;
   const patch: MutablePatch = {};
+  let kept = 0;
   for (const key in after) {
     const now = after[key];
     const was = fieldOf(before, key);
     if (key === "__proto__") return null;
-    if (now === was || now === undefined) continue;
+    if (now === undefined) continue;
+    if (was !== undefined) kept += 1;
+    if (now === was) continue;
     const added = Array.isArray(was) && Array.isArray(now) ? appended(was, now) : null;
     const nested = added === null && depth > 0 ? diff(was, now, depth - 1) : null;
     if (added !== null) {
@@ -33,6 +36,8 @@ export function diff(before: unknown, after: unknown, depth = DEPTH): Patch | nu
     } else if (patch.s === undefined) patch.s = { [key]: now };
     else patch.s[key] = now;
   }
+  // Lookups in records of many shapes are the cost of a patch.
+  if (Object.keys(before).length === kept) return patch;
   for (const key in before) {
     if (before[key] === undefined || fieldOf(after, key) !== undefined) continue;
     if (patch.d === undefined) patch.d = [key];
