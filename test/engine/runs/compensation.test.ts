@@ -107,6 +107,8 @@ describe("the compensation of a run that fails", () => {
     expect(harness.runOf(id).lines.at(-1)?.why).toBe('broken: "mail"; undone: 1 of 2; failed to undo: book');
     const letters = [...harness.sim.net.store.rows(DEAD_LETTERS)].map(({ id: letter }) => letter);
     expect(letters.toSorted()).toEqual([`${id}:book.undo@1`, `${id}:mail@1`]);
+    const explained = await harness.run(explainRun(engine, { org: "default", runId: id }));
+    expect(explained).toMatchObject({ lines: [{ unblocks: `cordum dlq retry ${id}:book.undo@1` }] });
 
     // The failed step would build on results that are gone.
     expect(await retry(harness, engine, `${id}:mail@1`)).toMatchObject({
