@@ -2453,7 +2453,7 @@ export interface Run {
 
 export interface RunCancelRequest {
   readonly reason?: string | undefined;
-  /** `false`: completed steps are not undone; also stops the compensation of a run that is ending. */
+  /** `false`: completed steps are not undone; also stops the compensation of a run that is ending. Requires `operate` access. */
   readonly compensate?: boolean | undefined;
 }
 

@@ -10,7 +10,7 @@ import { busClientOf } from "../packets.ts";
 /**
  * Cancellations that bus clients request on `sys.job.cancel`.
  *
- * 1. A client may cancel jobs of the tenants that it may submit for.
+ * 1. A client may cancel jobs of the tenants that it may submit for, except compensations.
  * 2. Every process receives the request. The first commit ends the job, and the others find it ended.
  * 3. The subject is not durable: a request that cannot be carried out is logged and dropped.
  */
@@ -36,8 +36,10 @@ async function cancel(engine: CancelContext, packet: Packet, { jobId, reason }: 
   try {
     const found = await store.load(JOBS, jobId);
     if (!found || isFinal(found.value.state)) return;
-    const { org } = found.value;
-    const refusal = tenantClaimProblem(packet, org, engine.settings.current);
+    const { org, step } = found.value;
+    const refusal = step?.isCompensation
+      ? "the compensation of a step is cancelled by operators"
+      : tenantClaimProblem(packet, org, engine.settings.current);
     if (refusal !== null) {
       log.write("warn", "cancel_refused", { job: jobId, sender, error: refusal });
       return;

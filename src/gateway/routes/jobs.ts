@@ -10,7 +10,7 @@ import { cancelOwnJob, loadTenantJob } from "../../engine/dispatch/index.ts";
 import { indexEarlierJobs } from "../../engine/maintenance/index.ts";
 import { explain } from "../../engine/observe/index.ts";
 import type { Index, Versioned } from "../../ports/store.ts";
-import { namedTenant } from "../auth/access.ts";
+import { isAllowed, namedTenant } from "../auth/access.ts";
 import { Problem } from "../problem.ts";
 import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route } from "../route.ts";
 import { JOB_QUERY, readJobQuery } from "../views/job-query.ts";
@@ -165,11 +165,16 @@ async function explainJob({ engine }: Gateway, { org, params, principal }: Gatew
   return ok(explanationView(explained.job, explained.explanation, explained.around, explained.budgets));
 }
 
-async function cancelJob(
-  { engine }: Gateway,
-  { org, params, principal, body }: GatewayRequest,
-): Promise<GatewayResponse> {
+async function cancelJob(gateway: Gateway, request: GatewayRequest): Promise<GatewayResponse> {
+  const { engine } = gateway;
+  const { org, params, principal, body } = request;
   const jobId = params.id ?? "";
+  if (!isAllowed(principal, { access: "operate" })) {
+    const { value: job } = await loadJob(gateway, request);
+    if (job.step?.isCompensation) {
+      throw new Problem("forbidden", "cancelling the compensation of a step requires `operate` access");
+    }
+  }
   const { reason } = (body ?? {}) as { readonly reason?: string };
   const by = principal.id;
   const outcome = await cancelOwnJob(engine, { org, jobId, by, why: reason ?? `cancelled by ${by}` });

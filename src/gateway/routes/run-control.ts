@@ -93,6 +93,10 @@ async function control(
   { apply, verb, runId = params.id ?? "" }: Control,
 ): Promise<GatewayResponse> {
   const { reason, compensate = true } = (body ?? {}) as { readonly reason?: string; readonly compensate?: boolean };
+  if (!compensate && !isAllowed(principal, { access: "operate" })) {
+    const detail = "leaving completed steps as they are requires `operate` access; omit `compensate` to undo them";
+    throw new Problem("forbidden", detail);
+  }
   const by = principal.id;
   const why = reason ?? `${verb} by ${by}`;
   const outcome = await apply(engine, { org, runId, by, why, skipsCompensation: !compensate });

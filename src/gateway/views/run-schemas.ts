@@ -126,7 +126,8 @@ export const CANCEL_BODY = Type.Object(
     compensate: Type.Optional(
       Type.Boolean({
         default: true,
-        description: "`false`: completed steps are not undone; also stops the compensation of a run that is ending.",
+        description:
+          "`false`: completed steps are not undone; also stops the compensation of a run that is ending. Requires `operate` access.",
       }),
     ),
   },

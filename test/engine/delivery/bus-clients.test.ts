@@ -1,6 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { DEAD_LETTERS } from "../../../src/core/model/dead-letter.ts";
+import { JOBS } from "../../../src/core/model/job.ts";
 import type { Engine } from "../../../src/engine/engine.ts";
+import { put } from "../../../src/ports/store.ts";
 import type { JobRequest, JobResult, Packet, PacketBody, SystemAlert } from "../../../src/protocol/packet.ts";
 import { ALERT, CANCEL, DLQ, HANDSHAKE, HEARTBEAT, RESULT, SUBMIT } from "../../../src/protocol/subjects.ts";
 import { Harness } from "../harness.ts";
@@ -107,6 +109,17 @@ describe("a cancel on the bus", () => {
     await harness.admit(engine, { topic: "t", jobId: "j", org: "acme" });
     for (const id of ["j", "acme~j"]) await cancel(id);
     expect(await harness.job("acme~j")).toMatchObject({ state: "SCHEDULED" });
+  });
+
+  test("does not end the compensation of a step", async () => {
+    const { harness, engine, submit, cancel } = await setUp();
+    await submit({ jobId: "j" });
+    const found = await harness.run(engine.world.store.load(JOBS, "j"));
+    const step = { runId: "r", stepId: "s", kind: "worker", isCompensation: true } as const;
+    const puts = found === null ? [] : [put(JOBS, "j", found, { ...found.value, step })];
+    await harness.run(engine.commit({ org: "default", puts }));
+    await cancel("j");
+    expect(await harness.job("j")).toMatchObject({ state: "SCHEDULED", step });
   });
 
   test("that is a notice of a control plane process ends no job", async () => {

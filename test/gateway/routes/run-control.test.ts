@@ -51,6 +51,30 @@ describe("run control", () => {
     expect(right).toEqual({ run_id: runId, state: "CANCELLED" });
   });
 
+  test("only an operator leaves completed steps as they are, or cancels a compensation", async () => {
+    await echoes(gateway, ["demo.book"]);
+    await applied(gateway, {
+      id: "trip",
+      steps: {
+        book: { topic: "demo.book", compensate: { topic: "demo.unserved" } },
+        work: { topic: "demo.unserved", depends_on: ["book"] },
+      },
+    });
+    const runId = await started(gateway, "trip");
+    await runUntil(gateway, runId, ({ steps }) => (steps as Record<string, Json>).work?.job_id !== undefined);
+    const [submitter, operator] = await Promise.all(
+      (["submitter", "operator"] as const).map(async (role) => (await gateway.keyOf("default", role)).key),
+    );
+    const cancel = (body: object, key?: string) => post(`/api/v1/workflow-runs/${runId}/cancel`, body, key);
+    const forbidden = { status: 403, code: "forbidden" };
+    expect(await cancel({ compensate: false }, submitter)).toMatchObject(forbidden);
+    expect(await cancel({}, submitter)).toMatchObject({ state: "ENDING" });
+    const undo = `/api/v1/jobs/${runId}:book.undo@1/cancel`;
+    expect(await post(undo, {}, submitter)).toMatchObject(forbidden);
+    expect(await cancel({ compensate: false }, submitter)).toMatchObject(forbidden);
+    expect(await post(undo, {}, operator)).toMatchObject({ state: "CANCELLED" });
+  });
+
   test("reruns from a step with the earlier results; a dry run starts nothing", async () => {
     await echoes(gateway, ["demo.price", "demo.pack"]);
     await applied(gateway, ORDER);
