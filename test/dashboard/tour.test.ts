@@ -27,7 +27,7 @@ test("one click starts a ticket that waits for the approval of its refund", asyn
   await page.keyboard.press("a");
   await page.getByRole("dialog").getByLabel("Note").fill("the parcel is lost");
   await page.keyboard.press("Control+Enter");
-  await page.getByText("approved demo.approve").waitFor();
+  await page.getByText("approved refund.pay").waitFor();
   expect(await dashboard.api.runs.wait(id)).toMatchObject({ state: "SUCCEEDED", output: { category: "refund" } });
   await page.context().close();
 });

@@ -10,6 +10,13 @@ export const DEMO_TOPICS = [
   "demo.broken",
   "demo.approve",
   "demo.limited",
+  // Of `examples/workflows/ticket-triage.yaml` and `nightly-triage.yaml`.
+  "ticket.classify",
+  "ticket.answer",
+  "refund.pay",
+  "refund.reverse",
+  "crm.update",
+  "crm.open_tickets",
 ] as const;
 
 export function startDemoWorker(world: World): Promise<Stop> {
@@ -33,6 +40,12 @@ async function work(world: World, item: WorkItem): Promise<unknown> {
       return { slept_ms: SLOW_MS, input: item.input };
     case "demo.broken":
       throw permanent(new Error("permanent demo failure"));
+    case "ticket.classify":
+      return { category: JSON.stringify(item.input).includes("refund") ? "refund" : "question" };
+    case "refund.pay":
+      return { payment: `payment-of-${item.jobId}` };
+    case "crm.open_tickets":
+      return [{ ticket: "N-1", text: "please refund order A-18", amount: 20 }];
     default:
       return item.input;
   }

@@ -111,7 +111,7 @@ export const DEMO_POLICY: PolicyDocument = {
     },
     {
       id: "approve-demo-approve",
-      match: { topics: ["demo.approve"] },
+      match: { topics: ["demo.approve", "refund.pay"] },
       decision: "require_approval",
       reason: "the demo policy requires approval of this topic, to show how one is given",
       // On one machine without keys, submitter and approver are the same.

@@ -3,7 +3,7 @@ import { isRunFinal } from "../../../src/core/model/run.ts";
 import type { UpProcess } from "../../cli/run.ts";
 import type { Api } from "../api.ts";
 import { type LiveEvent, LiveEvents } from "../live-events.ts";
-import { ORDER } from "../runs/run-problems.ts";
+import { ORDER, SCANS } from "../runs/run-problems.ts";
 
 /** Short waits, so that the claims of a killed process expire soon. */
 export const SHORT_WAITS = {
@@ -53,7 +53,7 @@ export async function runUntilCommit(
       if (kind === "run" && data.workflow_id === workflow.id && !old.has(data.run_id)) mine.add(data.run_id);
     }
     const ours = burst.filter(({ data }) => mine.has(data.run_id ?? data.job_id.split(":")[0]));
-    if (ours.length > 0 && !isMiddleOfList(ours)) bursts++;
+    if (ours.length > 0 && !isRepetition(ours)) bursts++;
     if (bursts === commit) over(true);
     else if (ours.some(({ kind, data }) => kind === "run" && isRunFinal(data.state))) over(false);
   });
@@ -96,7 +96,9 @@ export async function allEnded(api: Api, runIds: readonly string[]): Promise<voi
   }
 }
 
-/** Approves all pending approvals, and new ones from the event stream. */
+const BUSY = 503;
+
+/** Approves all pending approvals, and new ones from the event stream, after the events that the loop waits for. */
 export class Approver {
   readonly #door: Api;
 
@@ -117,13 +119,25 @@ export class Approver {
 
   /** A lost request is repeated by the next `approvePending`. */
   async #approve(jobId: string): Promise<void> {
-    await this.#door.post(`/approvals/${encodeURIComponent(jobId)}/approve`).catch(() => undefined);
+    const runId = jobId.split(":")[0] ?? "";
+    try {
+      // Before the approval: the run keeps them until the loop starts.
+      for (const event of SCANS) await this.#post(`/workflow-runs/${runId}/events`, event);
+      await this.#post(`/approvals/${encodeURIComponent(jobId)}/approve`);
+    } catch {
+      return;
+    }
+  }
+
+  async #post(path: string, body: object = {}): Promise<void> {
+    while ((await this.#door.post(path, body)).status === BUSY);
   }
 }
 
-/** Whether the burst only has middle items of the list, which all behave alike. */
-function isMiddleOfList(burst: readonly LiveEvent[]): boolean {
+/** Whether the burst only has middle items of the list, or the job of the second iteration, which behave like the others. */
+function isRepetition(burst: readonly LiveEvent[]): boolean {
   const jobs = burst.filter(({ kind }) => kind === "job");
+  if (jobs.length === burst.length && jobs.every(({ data }) => data.job_id.endsWith(":seen@2"))) return true;
   return jobs.length > 0 && jobs.every(({ data }) => /:reserve\.[2-8]@1$/.test(data.job_id));
 }
 

@@ -12,6 +12,9 @@ export const ORDER = {
   items: Array.from({ length: LINES }, (_, index) => ({ sku: `a-${index}`, count: 1 })),
 };
 
+/** Events for the loop. The same id makes repeated requests safe. */
+export const SCANS = ["depot", "door"].map((place) => ({ name: "parcel.scanned", data: { place }, event_id: place }));
+
 export async function problemsOf(
   api: Api,
   runId: string,
@@ -20,7 +23,7 @@ export async function problemsOf(
   const { body: run } = await api.get(`/workflow-runs/${runId}`);
   const { body: timeline } = await api.get(`/workflow-runs/${runId}/timeline?limit=200`);
   const { body: children } = await api.get(`/workflow-runs/${runId}/steps/reserve/children?limit=200`);
-  const ids = STEP_JOBS.map((step) => `${runId}:${step}@1`);
+  const ids = STEP_JOBS.map((step) => `${runId}:${step}`);
   ids.push(...children.items.map(({ job_id }: Json) => job_id));
   const jobs = await Promise.all(ids.map((id) => api.job(encodeURIComponent(id))));
   const problems = [...inRun(run), ...inTimeline(timeline.items), ...jobs.flatMap((job) => inJob(job, received))];
@@ -52,6 +55,7 @@ function inRun(run: Json): readonly string[] {
   return [
     ...difference("the state", run.state, "SUCCEEDED"),
     ...difference("the greeting", run.output?.greeting, "hello Ann"),
+    ...difference("the places", run.output?.places, SCANS.length),
     ...difference("the steps", states, STATES),
     ...difference("the counts", [open, succeeded, failed, cancelled], [0, LINES, 0, 0]),
   ];
@@ -70,10 +74,13 @@ function inTimeline(lines: readonly Json[]): readonly string[] {
     ["run_succeeded", 1],
     ["is_large arm_chosen", 1],
     ["by_region arm_chosen", 1],
+    ["event_received", SCANS.length],
+    ["track iteration_started", SCANS.length],
   ]);
   for (const [step, state] of Object.entries(STATES)) {
-    expected.set(`${step} ended`, 1);
-    if (state !== "SKIPPED") expected.set(`${step} started`, 1);
+    const times = IN_LOOP.includes(step) ? SCANS.length : 1;
+    expected.set(`${step} ended`, times);
+    if (state !== "SKIPPED") expected.set(`${step} started`, times);
   }
   return [
     ...difference("the sequence numbers of the timeline", seqs, [...seqs.keys()]),
@@ -108,8 +115,8 @@ function difference(what: string, actual: unknown, expected: unknown): readonly 
   return one === other ? [] : [`${what}: ${one} instead of ${other}`];
 }
 
-/** The steps with one job each. */
-const STEP_JOBS = ["ask", "quote_fast", "quote_slow", "pay", "pause", "greet"];
+/** The steps with one job each, and one per iteration. */
+const STEP_JOBS = ["ask@1", "quote_fast@1", "quote_slow@1", "pay@1", "pause@1", "greet@1", "seen@1", "seen@2"];
 const STATES = {
   order: "SUCCEEDED",
   reserve: "SUCCEEDED",
@@ -125,4 +132,8 @@ const STATES = {
   pause: "SUCCEEDED",
   abroad: "SKIPPED",
   greet: "SUCCEEDED",
+  track: "SUCCEEDED",
+  scan: "SUCCEEDED",
+  seen: "SUCCEEDED",
 };
+const IN_LOOP = ["scan", "seen"];
