@@ -7,6 +7,7 @@ export type Document = Readonly<Record<string, unknown>>;
 
 /** Serves the document, which includes this route. */
 export function documentRoute(routes: readonly Route[], version: string): Route {
+  let document: Document | undefined;
   const route: Route = {
     method: "GET",
     path: "/api/v1/openapi.json",
@@ -15,9 +16,11 @@ export function documentRoute(routes: readonly Route[], version: string): Route 
     response: Type.Record(Type.String(), Type.Unknown({ description: "See the OpenAPI specification, version 3.1." }), {
       title: "OpenapiDocument",
     }),
-    handle: async () => ok(document),
+    handle: async () => {
+      document ??= openapiDocument([...routes, route], version);
+      return ok(document);
+    },
   };
-  const document = openapiDocument([...routes, route], version);
   return route;
 }
 
