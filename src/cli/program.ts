@@ -13,6 +13,7 @@ import { addAudit } from "./commands/audit.ts";
 import { addBackup } from "./commands/backup.ts";
 import { addCompletion } from "./commands/completion.ts";
 import { addConfig } from "./commands/config.ts";
+import { addDemo } from "./commands/demo.ts";
 import { addDlq } from "./commands/dlq.ts";
 import { addFailOpen } from "./commands/fail-open.ts";
 import { addInit } from "./commands/init.ts";
@@ -82,6 +83,7 @@ export function buildProgram(context: CommandContext): Command {
   addAudit(program, context);
   addTrace(program, context);
   addConfig(program, context);
+  addDemo(program, context);
   addBackup(program, context);
   addRepair(program, context);
   addSim(program, context);

@@ -63,6 +63,15 @@ export function describeApproval(approval: Json): string {
   return `${decision ?? "decided"} by ${who} at ${decided_at}${note ? `: ${note}` : ""}`;
 }
 
+/** Why a record is in its state, each with the command that changes it. */
+export function reasonsText(io: Io, reasons: readonly Json[]): string {
+  const lines = reasons.flatMap(({ reason, unblocks }) => [
+    `- ${printable(reason)}`,
+    ...(unblocks === null ? [] : [`  ${printable(unblocks).replace(/^cordum /, `${io.command} `)}`]),
+  ]);
+  return `${lines.join("\n")}\n`;
+}
+
 /** `3 jobs`, `1 job`. */
 export function plural(count: number, one: string, many = `${one}s`): string {
   return `${count} ${count === 1 ? one : many}`;

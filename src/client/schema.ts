@@ -11,6 +11,10 @@ export interface ApiKey {
   readonly state: string;
   readonly created_at: string;
   readonly created_by: string;
+  /** The name of the key; null for other actors and for keys without a name. */
+  readonly created_by_name: string | null;
+  /** The last recorded use; recorded at most once a minute. Null: none since uses are recorded. */
+  readonly last_used_at: string | null;
   readonly expires_at: string | null;
   readonly revoked_at: string | null;
   readonly person: string | null;
@@ -27,6 +31,10 @@ export interface ApiKeyCreated {
   readonly state: string;
   readonly created_at: string;
   readonly created_by: string;
+  /** The name of the key; null for other actors and for keys without a name. */
+  readonly created_by_name: string | null;
+  /** The last recorded use; recorded at most once a minute. Null: none since uses are recorded. */
+  readonly last_used_at: string | null;
   readonly expires_at: string | null;
   readonly revoked_at: string | null;
   readonly person: string | null;
@@ -145,7 +153,7 @@ export interface AuditEntry {
   readonly kind: string;
   /** The id of a key or worker, or `cordum` for the control plane. */
   readonly who: string;
-  /** The name of the key. */
+  /** The name of the key; null for other actors and for keys without a name. */
   readonly who_name: string | null;
   readonly what: string;
   readonly facts: Readonly<Record<string, unknown>>;
@@ -1103,6 +1111,17 @@ export interface JobStateChange {
   readonly state: JobState;
 }
 
+export interface KeyExplanation {
+  readonly key: ApiKey;
+  /** As in `GET /session`. */
+  readonly permissions: ReadonlyArray<string>;
+  readonly reasons: ReadonlyArray<{
+    readonly reason: string;
+    readonly until: string | null;
+    readonly unblocks: string | null;
+  }>;
+}
+
 export interface KillSwitch {
   /** A tenant, or `*` for all tenants. */
   readonly scope: string;
@@ -1377,7 +1396,10 @@ export interface PolicyBundle {
   readonly version: string | null;
   /** Number of rules. */
   readonly rules: number;
+  /** The id of a key, or the file that the process read. */
   readonly by: string;
+  /** The name of the key; null for other actors and for keys without a name. */
+  readonly by_name: string | null;
   /** When it was published. */
   readonly at: string;
   readonly note: string | null;
@@ -1392,7 +1414,10 @@ export interface PolicyBundleDetail {
   readonly version: string | null;
   /** Number of rules. */
   readonly rules: number;
+  /** The id of a key, or the file that the process read. */
   readonly by: string;
+  /** The name of the key; null for other actors and for keys without a name. */
+  readonly by_name: string | null;
   /** When it was published. */
   readonly at: string;
   readonly note: string | null;
@@ -1548,7 +1573,10 @@ export interface PolicyRelease {
   readonly version: string | null;
   /** Number of rules. */
   readonly rules: number;
+  /** The id of a key, or the file that the process read. */
   readonly by: string;
+  /** The name of the key; null for other actors and for keys without a name. */
+  readonly by_name: string | null;
   /** When it was published. */
   readonly at: string;
   readonly note: string | null;
@@ -2049,10 +2077,16 @@ export interface Rollout {
   /** Index into `shares`. */
   readonly stage: number;
   readonly alpha: number;
+  /** The id of a key. */
   readonly started_by: string;
+  /** The name of the key; null for other actors and for keys without a name. */
+  readonly started_by_name: string | null;
   readonly started_at: string;
   readonly updated_at: string;
+  /** Who paused, promoted or ended it: the id of a key, or `cordum`. */
   readonly updated_by: string;
+  /** The name of the key; null for other actors and for keys without a name. */
+  readonly updated_by_name: string | null;
   /** The reason of the latest transition. */
   readonly reason: string;
 }
@@ -2226,10 +2260,16 @@ export interface RolloutDetail {
   /** Index into `shares`. */
   readonly stage: number;
   readonly alpha: number;
+  /** The id of a key. */
   readonly started_by: string;
+  /** The name of the key; null for other actors and for keys without a name. */
+  readonly started_by_name: string | null;
   readonly started_at: string;
   readonly updated_at: string;
+  /** Who paused, promoted or ended it: the id of a key, or `cordum`. */
   readonly updated_by: string;
+  /** The name of the key; null for other actors and for keys without a name. */
+  readonly updated_by_name: string | null;
   /** The reason of the latest transition. */
   readonly reason: string;
   /** The mean of the e-values of the gates. */
@@ -2375,10 +2415,16 @@ export interface RolloutStarted {
   /** Index into `shares`. */
   readonly stage: number;
   readonly alpha: number;
+  /** The id of a key. */
   readonly started_by: string;
+  /** The name of the key; null for other actors and for keys without a name. */
+  readonly started_by_name: string | null;
   readonly started_at: string;
   readonly updated_at: string;
+  /** Who paused, promoted or ended it: the id of a key, or `cordum`. */
   readonly updated_by: string;
+  /** The name of the key; null for other actors and for keys without a name. */
+  readonly updated_by_name: string | null;
   /** The reason of the latest transition. */
   readonly reason: string;
   /** The mean of the e-values of the gates. */
@@ -3356,6 +3402,17 @@ export interface Worker {
   }>;
 }
 
+export interface WorkerExplanation {
+  readonly worker: Worker;
+  /** `blocked` (it gets no jobs), `silent`, `leaving`, `full`, `working` or `idle`. */
+  readonly state: string;
+  readonly reasons: ReadonlyArray<{
+    readonly reason: string;
+    readonly until: string | null;
+    readonly unblocks: string | null;
+  }>;
+}
+
 export interface Workflow {
   readonly workflow_id: string;
   readonly version: number;
@@ -4005,6 +4062,15 @@ export interface Operations {
     readonly body: CreateKeyRequest;
     readonly response: ApiKeyCreated;
   };
+  /** Explain an API key: what it may do, until when, who created it, and when it was last used */
+  readonly "GET /keys/{id}/explain": {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: NoFields;
+    readonly body: undefined;
+    readonly response: KeyExplanation;
+  };
   /** Revoke an API key; takes effect within a second */
   readonly "DELETE /keys/{id}": {
     readonly path: {
@@ -4491,6 +4557,15 @@ export interface Operations {
     readonly query: NoFields;
     readonly body: undefined;
     readonly response: Worker;
+  };
+  /** Explain why a worker gets jobs, or why it gets none */
+  readonly "GET /workers/{id}/explain": {
+    readonly path: {
+      readonly id: string;
+    };
+    readonly query: NoFields;
+    readonly body: undefined;
+    readonly response: WorkerExplanation;
   };
   /** List worker pools */
   readonly "GET /pools": {

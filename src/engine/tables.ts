@@ -1,7 +1,7 @@
 import { CONTENTION } from "../core/contention/acquisition.ts";
 import { RESERVATIONS } from "../core/jobs/idempotency.ts";
 import { NOTIFICATIONS } from "../core/jobs/notification.ts";
-import { API_KEYS, ROOT_REVOCATIONS, SESSIONS } from "../core/model/api-key.ts";
+import { API_KEYS, KEY_USES, ROOT_REVOCATIONS, SESSIONS } from "../core/model/api-key.ts";
 import { AUDIT_HEADS, AUDIT_PAGES, AUDIT_PENDING } from "../core/model/audit.ts";
 import { BREAKERS } from "../core/model/breaker.ts";
 import { SPENT } from "../core/model/budgets/hold.ts";
@@ -31,6 +31,7 @@ export const TABLES: readonly Table<never>[] = [
   FAIL_OPENS,
   JOBS,
   JUDGEMENTS,
+  KEY_USES,
   KILLS,
   NOTIFICATIONS,
   PARKED,

@@ -89,6 +89,8 @@ test("dead letters", async () => {
 test("workers, pools and locks", async () => {
   const { both, run, transcript } = begin();
   await both(["worker", "list"]);
+  await both(["worker", "explain", "demo-worker"]);
+  await run(["worker", "explain", "unknown"]);
   await both(["pool", "list"]);
   await both(["pool", "drain", "unknown"]);
   await both(["pool", "resume", "unknown"]);
@@ -162,11 +164,14 @@ test("keys, and commands with and without them", async () => {
   await run(["lock", "list"], { env: { CORDUM_API_KEY: viewer } });
   await both(["key", "list"], { env: root });
   const { id } = JSON.parse((await run(["key", "list", "--json", "--limit", "1"], { env: root })).out).items[0];
+  await both(["key", "explain", id], { env: root });
   await run(["key", "revoke", id, "--json"], { env: root });
   await run(["key", "revoke", id], { env: root });
   await run(["job", "list"], { env: { CORDUM_API_KEY: viewer } });
   await run(["key", "revoke", JSON.parse(made.out).id], { env: root });
   await run(["key", "revoke", "unknown"], { env: root });
+  await run(["key", "explain", "unknown"], { env: root });
+  await both(["demo", "status"], { env: root });
   await expect(transcript.text).toMatchFileSnapshot(golden("keys"));
 });
 

@@ -39,7 +39,10 @@ async function promotedValues(client: CommandContext["client"]): Promise<Promote
     promoted.sort((a, b) => String(a.updated_at).localeCompare(String(b.updated_at)));
     return new Map(
       promoted.map((one) => {
-        const origin = { kind: "rollout", place: `rollout ${one.id}, promoted by ${one.updated_by}` } as const;
+        const origin = {
+          kind: "rollout",
+          place: `rollout ${one.id}, promoted by ${one.updated_by_name ?? one.updated_by}`,
+        } as const;
         return [one.setting, { value: String(one.policy), origin }] as const;
       }),
     );

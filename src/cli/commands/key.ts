@@ -5,7 +5,7 @@ import type { Client } from "../client.ts";
 import { addCommand, addGroup, addListCommand, type CommandContext, durationUpTo } from "../context.ts";
 import { EXIT, type ExitCode } from "../exit.ts";
 import { type Io, printJson } from "../io.ts";
-import { type PageOptions, showPage } from "../table.ts";
+import { type PageOptions, printable, reasonsText, showPage, textFields } from "../table.ts";
 
 export function addKey(program: Command, { io, client, exit }: CommandContext): void {
   const key = addGroup(program, "key", "manage API keys");
@@ -25,6 +25,11 @@ export function addKey(program: Command, { io, client, exit }: CommandContext): 
   addListCommand(key, "list", "list API keys, newest first, without their secrets").action(
     async (options: PageOptions) => exit(await listKeys(io, client(), options)),
   );
+  addCommand(key, "explain", "explain what a key may do, until when, who created it and when it was last used")
+    .argument("<id>", "key id")
+    .action(async (id: string, options: { json?: boolean }) =>
+      exit(await explainKey(io, client(), id, options.json === true)),
+    );
   addCommand(key, "revoke", "revoke an API key")
     .argument("<id>", "key id")
     .action(async (id: string, options: { json?: boolean }) =>
@@ -58,14 +63,15 @@ async function createKey(io: Io, client: Client, options: CreateKeyOptions): Pro
 async function listKeys(io: Io, client: Client, options: PageOptions): Promise<ExitCode> {
   const { limit, cursor } = options;
   return showPage(io, await client.request("GET /keys", { query: { limit, cursor } }), options, {
-    headers: ["KEY", "TENANT", "ROLE", "STATE", "CREATED", "BY", "EXPIRES", "PERSON", "ACTOR", "NAME"],
+    headers: ["KEY", "TENANT", "ROLE", "STATE", "CREATED", "BY", "LAST USED", "EXPIRES", "PERSON", "ACTOR", "NAME"],
     row: (key) => [
       key.id,
       key.tenant,
       key.role,
       key.state,
       key.created_at,
-      key.created_by,
+      key.created_by_name ?? key.created_by,
+      key.last_used_at ?? "–",
       key.expires_at ?? "never",
       key.person,
       key.actor_id ?? key.actor_type,
@@ -73,6 +79,28 @@ async function listKeys(io: Io, client: Client, options: PageOptions): Promise<E
     ],
     command: "key list",
   });
+}
+
+async function explainKey(io: Io, client: Client, id: string, json: boolean): Promise<ExitCode> {
+  const explained = await client.request("GET /keys/{id}/explain", { path: { id } });
+  if (json) {
+    printJson(io, explained);
+    return EXIT.ok;
+  }
+  const { key, permissions, reasons } = explained;
+  io.out(`${printable(key.name === null ? key.id : `${key.id} (${key.name})`)}  ${key.state}\n`);
+  io.out(
+    textFields([
+      ["role", key.role],
+      ["tenant", key.tenant],
+      ["may", permissions.join(", ") || "nothing"],
+      ["created", `${key.created_at} by ${key.created_by_name ?? key.created_by}`],
+      ["last used", key.last_used_at ?? "no recorded use"],
+      ["expires", key.expires_at ?? "never"],
+    ]),
+  );
+  io.out(reasonsText(io, reasons));
+  return EXIT.ok;
 }
 
 async function revokeKey(io: Io, client: Client, id: string, json: boolean): Promise<ExitCode> {

@@ -142,7 +142,7 @@ export async function listPolicies(
     one.version ?? "–",
     String(one.rules),
     one.at,
-    one.by,
+    one.by_name ?? one.by,
     one.note ?? one.name,
   ]);
   io.out(textTable(["", "SNAPSHOT", "VERSION", "RULES", "PUBLISHED", "BY", "NOTE"], rows));

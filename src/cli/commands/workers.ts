@@ -4,13 +4,18 @@ import type { Client, Json } from "../client.ts";
 import { addCommand, addGroup, type CommandContext, whole } from "../context.ts";
 import { EXIT, type ExitCode } from "../exit.ts";
 import { type Io, printJson } from "../io.ts";
-import { type PageOptions, showPage } from "../table.ts";
+import { type PageOptions, printable, reasonsText, showPage } from "../table.ts";
 
 export function addWorkers(program: Command, { io, client, exit }: CommandContext): void {
   const worker = addGroup(program, "worker", "inspect workers");
   addCommand(worker, "list", "list workers with a recent heartbeat, and silent ones that hold leases").action(
     async (options: PageOptions) => exit(await listWorkers(io, client(), options)),
   );
+  addCommand(worker, "explain", "explain why a worker gets jobs, or why it gets none")
+    .argument("<id>", "worker id")
+    .action(async (id: string, options: { json?: boolean }) =>
+      exit(await explainWorker(io, client(), id, options.json === true)),
+    );
   const pool = addGroup(program, "pool", "inspect and drain worker pools");
   addCommand(pool, "list", "list pools and their state").action(async (options: PageOptions) =>
     exit(await listPools(io, client(), options)),
@@ -50,6 +55,14 @@ async function listWorkers(io: Io, client: Client, options: PageOptions): Promis
 function stateOf({ silent_ms, leases, is_leaving }: Json): string {
   if ((silent_ms ?? null) === null) return is_leaving ? "leaving" : "working";
   return `silent for ${formatSpan(silent_ms)}, ${leases.length} ${leases.length === 1 ? "lease" : "leases"}`;
+}
+
+async function explainWorker(io: Io, client: Client, id: string, json: boolean): Promise<ExitCode> {
+  const explained = await client.request("GET /workers/{id}/explain", { path: { id } });
+  const { worker, state, reasons } = explained;
+  if (json) printJson(io, explained);
+  else io.out(`${printable(worker.worker_id)}  ${state}\n${reasonsText(io, reasons)}`);
+  return EXIT.ok;
 }
 
 async function listPools(io: Io, client: Client, options: PageOptions): Promise<ExitCode> {

@@ -150,8 +150,8 @@ function conditionTable(rollout: Json): string {
     ["tenants", rollout.orgs.length === 0 ? "all" : rollout.orgs.join(", ")],
     ["horizon", formatDuration(rollout.horizon_ms)],
     ["arms alternate", rollout.switch_ms === null ? "no" : `every ${formatDuration(rollout.switch_ms)}`],
-    ["started", `${rollout.started_at} by ${rollout.started_by}`],
-    ["last change", `${rollout.updated_at} by ${rollout.updated_by}`],
+    ["started", `${rollout.started_at} by ${rollout.started_by_name ?? rollout.started_by}`],
+    ["last change", `${rollout.updated_at} by ${rollout.updated_by_name ?? rollout.updated_by}`],
     ["ends at the latest", rollout.ends_at],
   ];
   return htmlTable(

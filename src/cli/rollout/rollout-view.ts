@@ -39,8 +39,8 @@ function conditions(rollout: Json): readonly string[] {
   const unit = switchMs === null ? "" : `, arms alternate every ${formatDuration(switchMs)}`;
   return [
     `treatment share ${ramp.join(" → ")} of ${tenants}${unit}; horizon ${formatDuration(rollout.horizon_ms)}`,
-    `started ${rollout.started_at} by ${printable(rollout.started_by)}; ends ${rollout.ends_at} at the latest`,
-    `last change ${rollout.updated_at} by ${printable(rollout.updated_by)}${reason === "" ? "" : `: ${printable(reason)}`}`,
+    `started ${rollout.started_at} by ${printable(rollout.started_by_name ?? rollout.started_by)}; ends ${rollout.ends_at} at the latest`,
+    `last change ${rollout.updated_at} by ${printable(rollout.updated_by_name ?? rollout.updated_by)}${reason === "" ? "" : `: ${printable(reason)}`}`,
   ];
 }
 

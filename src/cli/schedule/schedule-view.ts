@@ -1,6 +1,7 @@
 /** Schedules as text. */
 import type { Json } from "../client.ts";
-import { formatDuration, printable, textFields, textTable } from "../table.ts";
+import type { Io } from "../io.ts";
+import { formatDuration, printable, reasonsText, textFields, textTable } from "../table.ts";
 
 export const timingText = ({ cron, every, time_zone: zone }: Json): string =>
   cron === undefined ? `every ${every}` : `${cron} (${zone})`;
@@ -48,10 +49,6 @@ function factsOf(schedule: Json): readonly (readonly [string, string])[] {
 const section = (title: string, headers: readonly string[], rows: readonly (readonly string[])[]): string =>
   rows.length === 0 ? "" : `\n${title}\n${textTable(headers, rows)}`;
 
-export function explanationText({ schedule_id: id, state, reasons }: Json): string {
-  const lines = reasons.flatMap(({ reason, unblocks }: Json) => [
-    `- ${printable(reason)}`,
-    ...(unblocks === null ? [] : [`  ${printable(unblocks)}`]),
-  ]);
-  return `${printable(id)}  ${state}\n${lines.join("\n")}\n`;
+export function explanationText(io: Io, { schedule_id: id, state, reasons }: Json): string {
+  return `${printable(id)}  ${state}\n${reasonsText(io, reasons)}`;
 }

@@ -129,7 +129,7 @@ async function show(io: Io, client: Client, id: string, { json }: JsonOption): P
 async function explain(io: Io, client: Client, id: string, { json }: JsonOption): Promise<ExitCode> {
   const explained = await client.request("GET /schedules/{id}/explain", { path: { id } });
   if (json) printJson(io, explained);
-  else io.out(explanationText(explained));
+  else io.out(explanationText(io, explained));
   return EXIT.ok;
 }
 

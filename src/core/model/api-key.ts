@@ -44,6 +44,19 @@ export const API_KEYS: Table<ApiKey> = {
 };
 
 /**
+ * The last use of a key, written at most once a minute by each process (`KeyAuditor`). A record of its own: a use does not
+ * conflict with a revocation.
+ */
+export const KEY_USES: Table<KeyUse> = {
+  name: "key_use",
+  placement: () => ({ lists: [], queue: null, counters: [], dueMs: null }),
+};
+
+export interface KeyUse {
+  readonly atMs: number;
+}
+
+/**
  * Written with every revocation of a root key, so that two concurrent revocations conflict. Otherwise each would count
  * the other's key as the remaining one.
  */

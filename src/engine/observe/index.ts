@@ -6,6 +6,7 @@ export { EventFeed, type JobUpdate, type RolloutUpdate, type RunUpdate } from ".
 export { EventReplay, type RecordedEvent, type StreamUpdate } from "./event-replay.ts";
 export { explain } from "./explain-job.ts";
 export { explainRun, type RunWait } from "./explain-run.ts";
+export { explainWorkerNow } from "./explain-worker.ts";
 export { Gauges } from "./gauges.ts";
 export { type Load, readLoad } from "./load.ts";
 export { LoadGauges } from "./load-gauges.ts";

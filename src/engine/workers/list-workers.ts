@@ -79,6 +79,7 @@ function unknownWorker({ workerId, org, topic, updatedMs }: Job): WorkerView {
     transport: "http",
     org,
     isLeaving: false,
+    isUnsupported: false,
   };
 }
 

@@ -25,6 +25,8 @@ export interface WorkerView {
   /** The tenant it works for; null for any, as on the bus. */
   readonly org: string | null;
   readonly isLeaving: boolean;
+  /** It supports other protocol versions only, and gets no jobs. */
+  readonly isUnsupported: boolean;
 }
 
 export type Transport = "bus" | "http";
@@ -280,7 +282,7 @@ const keyOf = ({ id, transport, org }: Pick<WorkerHeartbeat, "id" | "transport" 
   transport === "bus" ? id : `http\n${org ?? ""}\n${id}`;
 
 function viewOf(worker: RegistryEntry): WorkerView {
-  const { id, pool, topics, transport, org, lastSeenMs, isLeaving, loadMax, load } = worker;
+  const { id, pool, topics, transport, org, lastSeenMs, isLeaving, isUnsupported, loadMax, load } = worker;
   return {
     id,
     pool,
@@ -292,6 +294,7 @@ function viewOf(worker: RegistryEntry): WorkerView {
     transport,
     org,
     isLeaving,
+    isUnsupported,
   };
 }
 

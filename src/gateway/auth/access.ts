@@ -29,11 +29,11 @@ import {
 import { callerOf } from "../../core/model/caller.ts";
 import { DEFAULT_ORG } from "../../core/model/job-id.ts";
 import { hostOf, isLoopback } from "../../core/model/loopback.ts";
-import { recordAudit } from "../../engine/audit/index.ts";
 import type { Engine } from "../../engine/engine.ts";
 import type { Versioned } from "../../ports/store.ts";
 import { Problem } from "../problem.ts";
 import type { Access, GatewayRequest, Principal, Route } from "../route.ts";
+import { KeyAuditor } from "./key-auditor.ts";
 import { TokenBuckets } from "./limits.ts";
 import { guardOrigin } from "./same-origin.ts";
 import { type Sessions, sessionTokenIn } from "./sessions.ts";
@@ -66,6 +66,12 @@ export function isAllowed(
   if (principal.org !== EVERY_ORG && (allTenants || access === "system")) return false;
   if (access === "system") return principal.role === "admin";
   return ROLE_ACCESS[principal.role].includes(access) || ROLE_ACCESS[principal.role].includes(orAccess);
+}
+
+/** The accesses of a key, without those that need no key. */
+export function permissionsOf({ role, org }: Pick<Principal, "role" | "org">): readonly Access[] {
+  const own = ROLE_ACCESS[role].filter((access) => access !== "open");
+  return role === "admin" && org === EVERY_ORG ? [...own, "system"] : own;
 }
 
 /** The tenant of a request. */
@@ -270,45 +276,6 @@ export class KeyAuthenticator {
   }
 }
 
-/** Audits each key in use once a minute, and up to `REFUSALS_MAX` refusals a minute; the excess is recorded as a count. */
-class KeyAuditor {
-  readonly #engine: Engine;
-  #minute = -1;
-  readonly #used = new Set<string>();
-  #refused = 0;
-
-  constructor(engine: Engine) {
-    this.#engine = engine;
-  }
-
-  used({ id, org, role }: Principal): void {
-    this.#startMinute();
-    if (this.#used.has(id) || this.#used.size >= CACHED_MAX) return;
-    this.#used.add(id);
-    recordAudit(this.#engine, { org, kind: "key", who: id, what: "key used", facts: { role } });
-  }
-
-  refused(code: string, principal?: Principal): void {
-    this.#startMinute();
-    this.#refused += 1;
-    if (this.#refused > REFUSALS_MAX) return;
-    const { id, org } = principal ?? { id: "unknown", org: EVERY_ORG };
-    recordAudit(this.#engine, { org, kind: "key", who: id, what: "request refused", facts: { code } });
-  }
-
-  #startMinute(): void {
-    const minute = Math.floor(this.#engine.world.clock.now() / 60_000);
-    if (minute === this.#minute) return;
-    this.#minute = minute;
-    this.#used.clear();
-    const more = this.#refused - REFUSALS_MAX;
-    this.#refused = 0;
-    if (more <= 0) return;
-    const entry = { org: EVERY_ORG, kind: "key", who: "unknown", what: "requests refused", facts: { more } } as const;
-    recordAudit(this.#engine, entry);
-  }
-}
-
 function keyIn(headers: CallerInfo["headers"]): string | undefined {
   const own = headers["x-api-key"];
   if (own !== undefined) return String(own);
@@ -346,5 +313,4 @@ const SIGN_IN = "sign in again with an API key";
 const FORWARDED = ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via"];
 const CACHE_MS = 1_000;
 const CACHED_MAX = 1_000;
-const REFUSALS_MAX = 60;
 const FAILURE_RATE = { perSecond: 5, burst: 50 } as const;

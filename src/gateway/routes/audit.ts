@@ -18,7 +18,7 @@ import { loadTenantJob } from "../../engine/dispatch/index.ts";
 import { Problem } from "../problem.ts";
 import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route } from "../route.ts";
 import { readSince, SINCE } from "../views/job-query.ts";
-import { type KeyNames, keyIdOf, loadKeyNames } from "../views/key-names.ts";
+import { KEY_NAME, type KeyNames, keyIdOf, loadKeyNames } from "../views/key-names.ts";
 import { PAGE_QUERY, pageOf, pageQuery, queryText, readLimit, readPosition, writeCursor } from "../views/page.ts";
 
 const CHAIN = {
@@ -33,7 +33,7 @@ const ENTRY = Type.Object(
     at: Type.String(),
     kind: Type.String(),
     who: Type.String({ description: "The id of a key or worker, or `cordum` for the control plane." }),
-    who_name: Type.Union([Type.String(), Type.Null()], { description: "The name of the key." }),
+    who_name: KEY_NAME,
     what: Type.String(),
     facts: Type.Record(Type.String(), Type.Unknown({ description: "Any JSON value." })),
     prev: Type.String({ description: "Hash of the previous entry." }),

@@ -34,24 +34,8 @@ import { type Put, put, type Versioned } from "../../ports/store.ts";
 import { isTenant, LOCAL } from "../auth/access.ts";
 import { Problem } from "../problem.ts";
 import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Principal, type Route } from "../route.ts";
-import { listPage, PAGE_QUERY, pageOf } from "../views/page.ts";
-
-const KEY_FIELDS = {
-  id: Type.String(),
-  tenant: Type.String(),
-  role: Type.String(),
-  name: Type.Union([Type.String(), Type.Null()]),
-  state: Type.String({ description: "`good`, `expired` or `revoked`." }),
-  created_at: Type.String(),
-  created_by: Type.String(),
-  expires_at: Type.Union([Type.String(), Type.Null()]),
-  revoked_at: Type.Union([Type.String(), Type.Null()]),
-  person: Type.Union([Type.String(), Type.Null()]),
-  actor_id: Type.Union([Type.String(), Type.Null()]),
-  actor_type: Type.Union([Type.String(), Type.Null()]),
-};
-
-const KEY = Type.Object(KEY_FIELDS, { title: "ApiKey" });
+import { KEY, KEY_EXPLANATION, KEY_FIELDS, keyExplanation, keyView, keyViews } from "../views/key-views.ts";
+import { listPageWith, PAGE_QUERY, pageOf } from "../views/page.ts";
 
 const NEW_KEY = Type.Object(
   {
@@ -111,6 +95,14 @@ export const KEY_ROUTES: readonly Route[] = [
     handle: listKeys,
   },
   {
+    method: "GET",
+    path: "/api/v1/keys/:id/explain",
+    summary: "Explain an API key: what it may do, until when, who created it, and when it was last used",
+    access: "admin",
+    response: KEY_EXPLANATION,
+    handle: explainOne,
+  },
+  {
     method: "POST",
     path: "/api/v1/keys",
     summary: "Create an API key; only this response contains its secret",
@@ -130,9 +122,23 @@ export const KEY_ROUTES: readonly Route[] = [
 ];
 
 async function listKeys({ engine }: Gateway, { principal, query }: GatewayRequest): Promise<GatewayResponse> {
-  const nowMs = engine.world.clock.now();
-  return listPage(engine.world.store, API_KEYS, keysOf(principal.org), query, (item) => keyView(item.value, nowMs));
+  const views = (items: readonly Versioned<ApiKey>[]) =>
+    keyViews(
+      engine,
+      items.map(({ value }) => value),
+    );
+  return listPageWith(engine.world.store, API_KEYS, keysOf(principal.org), query, views);
 }
+
+async function explainOne({ engine }: Gateway, { principal, params }: GatewayRequest): Promise<GatewayResponse> {
+  const id = params.id ?? "";
+  const found = await engine.world.store.load(API_KEYS, id);
+  if (found === null || !isVisibleTo(principal, found)) throw keyNotFound(id);
+  return ok(await keyExplanation(engine, found.value));
+}
+
+const keyNotFound = (id: string): Problem =>
+  new Problem("key_not_found", `no key \`${id.slice(0, 100)}\`; \`GET /api/v1/keys\` lists them`);
 
 async function createKey(
   { engine, auth: keys }: Gateway,
@@ -177,7 +183,7 @@ async function createKey(
     );
   if (committed.kind === "stale") throw new Error(`generated key id \`${id}\` already exists`);
   keys.invalidate(id);
-  return ok({ ...keyView(key, nowMs), key: keyText(id, secret) });
+  return ok({ ...(await keyView(engine, key)), key: keyText(id, secret) });
 }
 
 async function revokeKey(
@@ -188,9 +194,7 @@ async function revokeKey(
   const nowMs = engine.world.clock.now();
   const revoked = await retryOnConflict(`key \`${id}\``, async () => {
     const found = await engine.world.store.load(API_KEYS, id);
-    if (found === null || !isVisibleTo(principal, found)) {
-      throw new Problem("key_not_found", `no key \`${id}\`; \`GET /api/v1/keys\` lists them`);
-    }
+    if (found === null || !isVisibleTo(principal, found)) throw keyNotFound(id);
     if (found.value.revokedMs !== null) return found.value;
     const guard = isRoot(found.value) ? [await guardLastRootKey(engine, { id, atMs: nowMs })] : [];
     const after: ApiKey = { ...found.value, revokedMs: nowMs };
@@ -202,7 +206,7 @@ async function revokeKey(
     return committed.kind === "committed" ? after : "stale";
   });
   keys.invalidate(id);
-  return ok(keyView(revoked, nowMs));
+  return ok(await keyView(engine, revoked));
 }
 
 /**
@@ -263,23 +267,4 @@ function ownerFacts({ person, actorId, actorType }: ApiKey): Record<string, stri
   return Object.fromEntries(Object.entries(facts).filter((fact): fact is [string, string] => fact[1] !== undefined));
 }
 
-function keyView(key: ApiKey, nowMs: number): object {
-  return {
-    id: key.id,
-    tenant: key.org,
-    role: key.role,
-    name: key.name,
-    state: keyState(key, nowMs),
-    created_at: iso(key.createdMs),
-    created_by: key.createdBy,
-    expires_at: iso(key.expiresMs),
-    revoked_at: iso(key.revokedMs),
-    person: key.person ?? null,
-    actor_id: key.actorId ?? null,
-    actor_type: key.actorType ?? null,
-  };
-}
-
-function iso(ms: number | null): string | null {
-  return ms === null ? null : new Date(ms).toISOString();
-}
+const iso = (ms: number): string => new Date(ms).toISOString();

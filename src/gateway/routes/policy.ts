@@ -11,6 +11,7 @@ import {
   POLICY_CHOICE,
   POLICY_RELEASES,
   POLICY_TEXTS,
+  type PolicyRelease,
   RELEASES_LIST,
 } from "../../core/model/policy-release.ts";
 import type { Snapshot } from "../../core/policy/compile.ts";
@@ -19,12 +20,14 @@ import { writePolicy } from "../../core/policy/write-policy.ts";
 import type { Engine } from "../../engine/engine.ts";
 import { previewLimits } from "../../engine/limits/index.ts";
 import { askKernel, publishPolicy, rollbackPolicy } from "../../engine/safety/index.ts";
+import type { Versioned } from "../../ports/store.ts";
 import { evaluated, invalidPolicy, requirePublisher, toPolicyRequest } from "../policy/evaluation.ts";
 import { POLICY_TESTS, requireTests, TEST, testOne } from "../policy/policy-tests.ts";
 import { RECORDED, RECORDED_SIMULATION, simulateRecords } from "../policy/recorded.ts";
 import { evaluationProblem, Problem } from "../problem.ts";
 import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route } from "../route.ts";
-import { listPage, PAGE_QUERY, pageOf } from "../views/page.ts";
+import { loadKeyNames } from "../views/key-names.ts";
+import { listPageWith, PAGE_QUERY, pageOf } from "../views/page.ts";
 import {
   POLICY_BUNDLE,
   POLICY_BUNDLE_DETAIL,
@@ -291,17 +294,21 @@ async function rollback({ engine }: Gateway, { body, principal }: GatewayRequest
 }
 
 async function listSnapshots({ engine }: Gateway, { query }: GatewayRequest): Promise<GatewayResponse> {
-  const inForceId = await releaseInForce(engine);
-  const { store } = engine.world;
-  return listPage(store, POLICY_RELEASES, RELEASES_LIST, query, ({ value }) => releaseView(value, inForceId));
+  return listPageWith(engine.world.store, POLICY_RELEASES, RELEASES_LIST, query, (items) =>
+    releaseViews(engine, items),
+  );
 }
 
 async function listBundles({ engine }: Gateway, { query }: GatewayRequest): Promise<GatewayResponse> {
-  const inForceId = await releaseInForce(engine);
-  const { store } = engine.world;
-  return listPage(store, POLICY_RELEASES, RELEASES_LIST, query, ({ value }) =>
-    bundleView(releaseView(value, inForceId)),
-  );
+  const views = async (items: readonly Versioned<PolicyRelease>[]) =>
+    (await releaseViews(engine, items)).map(bundleView);
+  return listPageWith(engine.world.store, POLICY_RELEASES, RELEASES_LIST, query, views);
+}
+
+async function releaseViews(engine: Engine, items: readonly Versioned<PolicyRelease>[]): Promise<readonly object[]> {
+  const by = items.map(({ value }) => value.by);
+  const [inForceId, names] = await Promise.all([releaseInForce(engine), loadKeyNames(engine.world.store, by)]);
+  return items.map(({ value }) => releaseView(value, inForceId, names));
 }
 
 async function getBundle({ engine }: Gateway, { params }: GatewayRequest): Promise<GatewayResponse> {
@@ -312,7 +319,8 @@ async function getBundle({ engine }: Gateway, { params }: GatewayRequest): Promi
     const detail = `no policy bundle \`${id.slice(0, 100)}\`; \`GET /api/v1/policy/bundles\` lists them`;
     throw new Problem("snapshot_not_found", detail);
   }
-  return ok({ ...bundleView(releaseView(release.value, await releaseInForce(engine))), policy: text.value.text });
+  const [view = {}] = await releaseViews(engine, [release]);
+  return ok({ ...bundleView(view), policy: text.value.text });
 }
 
 async function getText({ engine }: Gateway): Promise<GatewayResponse> {

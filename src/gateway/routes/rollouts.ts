@@ -27,9 +27,11 @@ import {
   rollbackRollout,
   startRollout,
 } from "../../engine/rollouts/index.ts";
+import type { Versioned } from "../../ports/store.ts";
 import { Problem } from "../problem.ts";
 import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route } from "../route.ts";
-import { listPage, PAGE_QUERY, pageOf } from "../views/page.ts";
+import { type KeyNames, loadKeyNames } from "../views/key-names.ts";
+import { listPageWith, PAGE_QUERY, pageOf } from "../views/page.ts";
 import {
   DETECTABLE,
   planView,
@@ -141,7 +143,8 @@ export const ROLLOUT_ROUTES: readonly Route[] = [
     response: ROLLOUT,
     handle: async ({ engine }, request) => {
       const { force = false } = (request.body ?? {}) as { readonly force?: boolean };
-      return actionResponse(await promoteRollout(engine, { ...actionOf(request), isForced: force }), request);
+      const outcome = await promoteRollout(engine, { ...actionOf(request), isForced: force });
+      return actionResponse(engine, outcome, request);
     },
   },
 ];
@@ -158,7 +161,7 @@ function action(
     access: "system",
     body: ACTION,
     response: ROLLOUT,
-    handle: async ({ engine }, request) => actionResponse(await act(engine, actionOf(request)), request),
+    handle: async ({ engine }, request) => actionResponse(engine, await act(engine, actionOf(request)), request),
   };
 }
 
@@ -249,9 +252,14 @@ const API_NAMES: Readonly<Partial<Record<keyof RolloutRequest, string>>> = {
 };
 
 async function list({ engine }: Gateway, { query }: GatewayRequest): Promise<GatewayResponse> {
-  return listPage(engine.world.store, ROLLOUTS, ROLLOUTS_LIST, query, ({ value }) =>
-    rolloutView(value, gatesOf(value)),
-  );
+  const views = async (items: readonly Versioned<Rollout>[]) => {
+    const names = await namesIn(
+      engine,
+      items.map(({ value }) => value),
+    );
+    return items.map(({ value }) => rolloutView(value, gatesOf(value), names));
+  };
+  return listPageWith(engine.world.store, ROLLOUTS, ROLLOUTS_LIST, query, views);
 }
 
 async function get({ engine }: Gateway, { params }: GatewayRequest): Promise<GatewayResponse> {
@@ -260,11 +268,20 @@ async function get({ engine }: Gateway, { params }: GatewayRequest): Promise<Gat
   return ok(await detailsOf(engine, found.value));
 }
 
-async function detailsOf({ world }: Engine, rollout: Rollout): Promise<object> {
-  const stored = await world.store.load(JUDGEMENTS, rollout.id);
+async function detailsOf(engine: Engine, rollout: Rollout): Promise<object> {
+  const [stored, names] = await Promise.all([
+    engine.world.store.load(JUDGEMENTS, rollout.id),
+    namesIn(engine, [rollout]),
+  ]);
   const summary = summaryOf(rollout, stored?.value.judgement ?? newJudgement(rollout));
-  return rolloutDetails(rollout, gatesOf(rollout), summary);
+  return rolloutDetails(rollout, gatesOf(rollout), names, summary);
 }
+
+const namesIn = ({ world }: Engine, rollouts: readonly Rollout[]): Promise<KeyNames> =>
+  loadKeyNames(
+    world.store,
+    rollouts.flatMap(({ startedBy, by }) => [startedBy, by]),
+  );
 
 const gatesOf = ({ gates }: Pick<Rollout, "gates">): readonly string[] => gates.map(formatGate);
 
@@ -294,11 +311,15 @@ function actionOf({ params, body, principal }: GatewayRequest): RolloutAction {
   return { id: params.id ?? "", by: principal.id, reason };
 }
 
-function actionResponse(outcome: RolloutOutcome, { params }: GatewayRequest): GatewayResponse {
+async function actionResponse(
+  engine: Engine,
+  outcome: RolloutOutcome,
+  { params }: GatewayRequest,
+): Promise<GatewayResponse> {
   const id = params.id ?? "";
   switch (outcome.kind) {
     case "moved":
-      return ok(rolloutView(outcome.rollout, gatesOf(outcome.rollout)));
+      return ok(rolloutView(outcome.rollout, gatesOf(outcome.rollout), await namesIn(engine, [outcome.rollout])));
     case "not_found":
       throw notFound(id);
     case "illegal":

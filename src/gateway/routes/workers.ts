@@ -6,10 +6,12 @@ import { bareTopic } from "../../core/model/canonical.ts";
 import { BACKLOG_GROUP, backlogGroupOf, IN_FLIGHT_GROUP } from "../../core/model/job.ts";
 import { clientJobId } from "../../core/model/job-id.ts";
 import { isPoolName, POOLS, POOLS_LIST, type Pool } from "../../core/model/kill-switch.ts";
+import { explainWorkerNow } from "../../engine/observe/index.ts";
 import { type ListedWorker, listWorkers, setDraining, type WorkerView } from "../../engine/workers/index.ts";
 import { visibleTenant } from "../auth/access.ts";
 import { Problem } from "../problem.ts";
 import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route } from "../route.ts";
+import { REASON, reasonView } from "../views/reasons.ts";
 import { instant } from "../views/schemas.ts";
 
 const LEASES_SHOWN = 20;
@@ -34,6 +36,16 @@ const WORKER = Type.Object(
     ),
   },
   { title: "Worker" },
+);
+const WORKER_EXPLANATION = Type.Object(
+  {
+    worker: WORKER,
+    state: Type.String({
+      description: "`blocked` (it gets no jobs), `silent`, `leaving`, `full`, `working` or `idle`.",
+    }),
+    reasons: Type.Array(REASON),
+  },
+  { title: "WorkerExplanation" },
 );
 const POOL = Type.Object(
   {
@@ -78,7 +90,15 @@ export const WORKERS_ROUTES: readonly Route[] = [
     summary: "Get a live worker, or a silent one that holds leases",
     access: "read",
     response: WORKER,
-    handle: getWorker,
+    handle: async (gateway, request) => ok(workerView(await workerOf(gateway, request), request)),
+  },
+  {
+    method: "GET",
+    path: "/api/v1/workers/:id/explain",
+    summary: "Explain why a worker gets jobs, or why it gets none",
+    access: "read",
+    response: WORKER_EXPLANATION,
+    handle: explainOne,
   },
   {
     method: "GET",
@@ -132,12 +152,23 @@ async function listedFor({ engine }: Gateway, { org, principal }: GatewayRequest
   return (await listWorkers(engine, org)).filter((worker) => servesTenant(worker, org));
 }
 
-async function getWorker(gateway: Gateway, request: GatewayRequest): Promise<GatewayResponse> {
+async function workerOf(gateway: Gateway, request: GatewayRequest): Promise<ListedWorker> {
   const id = request.params.id ?? "";
   const worker = (await listedFor(gateway, request)).find((one) => one.id === id);
-  if (worker) return ok(workerView(worker, request));
+  if (worker) return worker;
   const detail = `no live worker \`${id.slice(0, 128)}\`; \`GET /api/v1/workers\` lists them`;
   throw new Problem("worker_not_found", detail);
+}
+
+async function explainOne(gateway: Gateway, request: GatewayRequest): Promise<GatewayResponse> {
+  const worker = await workerOf(gateway, request);
+  const { org, principal } = request;
+  const { state, reasons } = await explainWorkerNow(gateway.engine, {
+    worker,
+    org,
+    isForAll: principal.org === EVERY_ORG,
+  });
+  return ok({ worker: workerView(worker, request), state, reasons: reasons.map(reasonView) });
 }
 
 function workerView(worker: ListedWorker, request: GatewayRequest): object {

@@ -5,6 +5,7 @@ import { explainSchedule, stateOf } from "../../core/schedule/explain.ts";
 import { CATCH_UP_MS_DEFAULT, CATCH_UP_MS_MAX, JITTER_MS_MAX } from "../../core/schedule/request.ts";
 import { nextSlots, OVERLAPS, type Schedule, type StartWait } from "../../core/schedule/schedule.ts";
 import { iso } from "../views/job-views.ts";
+import { REASON, reasonView } from "../views/reasons.ts";
 import { instant, json, orNull, TEXT_OR_NULL } from "../views/schemas.ts";
 
 /** Schemas and views of schedules. */
@@ -158,13 +159,7 @@ export const SCHEDULE_EXPLANATION = Type.Object(
   {
     schedule_id: Type.String(),
     state: Type.String(),
-    reasons: Type.Array(
-      Type.Object({
-        reason: Type.String(),
-        until: TEXT_OR_NULL,
-        unblocks: orNull(Type.String({ description: "A command." })),
-      }),
-    ),
+    reasons: Type.Array(REASON),
   },
   { title: "ScheduleExplanation" },
 );
@@ -214,11 +209,7 @@ export function scheduleExplanation(schedule: Schedule, nowMs: number): View {
   return {
     schedule_id: schedule.id,
     state: stateOf(schedule),
-    reasons: explainSchedule(schedule, nowMs).map(({ reason, untilMs, unblocks }) => ({
-      reason: redactText(reason),
-      until: untilMs === null ? null : iso(untilMs),
-      unblocks,
-    })),
+    reasons: explainSchedule(schedule, nowMs).map((one) => reasonView({ ...one, reason: redactText(one.reason) })),
   };
 }
 

@@ -1,7 +1,13 @@
 /** Names of API keys, for views that would show their ids. */
+import { Type } from "typebox";
 import { API_KEYS, type ApiKey, EVERY_ORG, keysOf } from "../../core/model/api-key.ts";
 import type { Store } from "../../ports/store.ts";
 import { Problem } from "../problem.ts";
+
+/** A field beside that of an id. */
+export const KEY_NAME = Type.Union([Type.String(), Type.Null()], {
+  description: "The name of the key; null for other actors and for keys without a name.",
+});
 
 export type KeyNames = ReadonlyMap<string, string>;
 

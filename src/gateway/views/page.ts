@@ -50,12 +50,24 @@ export const countedPageOf = (item: TSchema): TSchema => {
   return Type.Object({ ...fields, total: Type.Optional(TOTAL) }, { title: `${title}Page` });
 };
 
-export async function listPage<T>(
+export function listPage<T>(
   store: Store,
   table: Table<T>,
   index: Index,
   query: GatewayRequest["query"],
   view: (item: Versioned<T>) => object,
+  range: ScoreRange = {},
+): Promise<GatewayResponse> {
+  return listPageWith(store, table, index, query, async (items) => items.map(view), range);
+}
+
+/** `listPage` with views that need other records. */
+export async function listPageWith<T>(
+  store: Store,
+  table: Table<T>,
+  index: Index,
+  query: GatewayRequest["query"],
+  views: (items: readonly Versioned<T>[]) => Promise<readonly object[]>,
   range: ScoreRange = {},
 ): Promise<GatewayResponse> {
   const name = nameOf(index);
@@ -65,7 +77,7 @@ export async function listPage<T>(
     queryText(query, "count") === "true" ? store.count(table, { ...range, index, max: TOTAL_MAX }) : null,
   ]);
   return ok({
-    items: page.items.map(view),
+    items: await views(page.items),
     next_cursor: page.cursor === null ? null : writeCursor(name, page.cursor),
     ...(found === null ? {} : { total: { count: Math.min(found, TOTAL_MAX), exact: found <= TOTAL_MAX } }),
   });

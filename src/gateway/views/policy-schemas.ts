@@ -1,6 +1,7 @@
 /** Response schemas of the policy routes, in the key names of the policy file. */
 import { type TSchema, Type } from "typebox";
 import { EFFECTS, SHADOW_MAX } from "../../core/policy/decision.ts";
+import { KEY_NAME } from "./key-names.ts";
 import { CONSTRAINTS, instant, TEXT_OR_NULL } from "./schemas.ts";
 
 const EFFECT = Type.Enum([...EFFECTS], { title: "PolicyEffect" });
@@ -205,7 +206,8 @@ const RELEASE_FIELDS = {
   name: Type.String(),
   version: TEXT_OR_NULL,
   rules: Type.Integer({ description: "Number of rules." }),
-  by: Type.String(),
+  by: Type.String({ description: "The id of a key, or the file that the process read." }),
+  by_name: KEY_NAME,
   at: instant("When it was published."),
   note: TEXT_OR_NULL,
   in_force: Type.Boolean(),

@@ -9,6 +9,7 @@ import type { LiveKernel } from "../../core/policy/kernel.ts";
 import type { Limit } from "../../core/policy/limits/limit.ts";
 import { toFileKeys } from "../../core/policy/write-policy.ts";
 import type { LimitPreview, LimitUse } from "../../engine/limits/index.ts";
+import type { KeyNames } from "./key-names.ts";
 
 export function inForceView({ inForce }: LiveKernel): object {
   const { document, hash } = inForce.snapshot;
@@ -115,10 +116,16 @@ export function ruleView(rule: Rule, position: number): object {
   return { position, ...(toFileKeys(rule) as object) };
 }
 
-export function releaseView(release: PolicyRelease, inForceId: string | null): object {
+export function releaseView(release: PolicyRelease, inForceId: string | null, names: KeyNames): object {
   const { id, snapshot, name, version, rules, by, atMs, note } = release;
   const at = new Date(atMs).toISOString();
-  const shown = { name: withoutDirectory(name), version, rules, by: withoutDirectory(by) };
+  const shown = {
+    name: withoutDirectory(name),
+    version,
+    rules,
+    by: withoutDirectory(by),
+    by_name: names.get(by) ?? null,
+  };
   return { release_id: id, snapshot, ...shown, at, note, in_force: id === inForceId };
 }
 

@@ -5,6 +5,7 @@ import type { PredictedFigures, Quantiles, Rollout, RolloutPrediction } from "..
 import { type ArmPoint, type PackedDistribution, type SeriesPoint, unpack } from "../../core/rollout/series.ts";
 import { settingOf } from "../../core/rollout/subject.ts";
 import type { ArmSummary, GateSummary, RolloutSummary } from "../../core/rollout/summary.ts";
+import { KEY_NAME, type KeyNames } from "./key-names.ts";
 
 const NUMBER_OR_NULL = Type.Union([Type.Number(), Type.Null()]);
 const INTERVAL = Type.Union([Type.Object({ low: Type.Number(), high: Type.Number() }), Type.Null()]);
@@ -118,10 +119,12 @@ export const ROLLOUT = Type.Object(
     share: Type.Number({ description: "The treatment share of the current stage." }),
     stage: Type.Integer({ description: "Index into `shares`." }),
     alpha: Type.Number(),
-    started_by: Type.String(),
+    started_by: Type.String({ description: "The id of a key." }),
+    started_by_name: KEY_NAME,
     started_at: Type.String(),
     updated_at: Type.String(),
-    updated_by: Type.String(),
+    updated_by: Type.String({ description: "Who paused, promoted or ended it: the id of a key, or `cordum`." }),
+    updated_by_name: KEY_NAME,
     reason: Type.String({ description: "The reason of the latest transition." }),
   },
   { title: "Rollout" },
@@ -178,7 +181,7 @@ export const ROLLOUT_DETAILS = Type.Object(
   { title: "RolloutDetail" },
 );
 
-export function rolloutView(rollout: Rollout, gates: readonly string[]): object {
+export function rolloutView(rollout: Rollout, gates: readonly string[], names: KeyNames): object {
   const { id, state, shares, stage, alpha } = rollout;
   return {
     id,
@@ -188,9 +191,11 @@ export function rolloutView(rollout: Rollout, gates: readonly string[]): object 
     stage,
     alpha,
     started_by: rollout.startedBy,
+    started_by_name: names.get(rollout.startedBy) ?? null,
     started_at: timeText(rollout.startedMs),
     updated_at: timeText(rollout.updatedMs),
     updated_by: rollout.by,
+    updated_by_name: names.get(rollout.by) ?? null,
     reason: rollout.reason,
   };
 }
@@ -212,10 +217,15 @@ export function planView(rollout: Omit<Rollout, "id" | "salt">, gates: readonly 
   };
 }
 
-export function rolloutDetails(rollout: Rollout, gates: readonly string[], summary: RolloutSummary): object {
+export function rolloutDetails(
+  rollout: Rollout,
+  gates: readonly string[],
+  names: KeyNames,
+  summary: RolloutSummary,
+): object {
   const { eValue, eValueLimit, arms, series, decision } = summary;
   return {
-    ...rolloutView(rollout, gates),
+    ...rolloutView(rollout, gates, names),
     e_value: eValue,
     e_value_limit: eValueLimit,
     judged_gates: summary.gates.map(gateView),

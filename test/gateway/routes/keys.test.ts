@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, test } from "vitest";
-import { API_KEYS, ROLES } from "../../../src/core/model/api-key.ts";
+import { API_KEYS, KEY_USES, ROLES } from "../../../src/core/model/api-key.ts";
+import type { Change } from "../../../src/ports/store.ts";
 import { openTestGateway, type TestGateway } from "../test-gateway.ts";
 
 let gateway: TestGateway;
@@ -234,6 +235,54 @@ test("binds to a non-loopback address only if a key exists", async () => {
   const url = await gateway.server.listen("0.0.0.0", 0);
   const { port } = new URL(url);
   expect((await fetch(`http://127.0.0.1:${port}/api/v1/jobs`)).status).toBe(401);
+});
+
+test("records the use of a key at most once a minute, and explains the key", async () => {
+  let nowMs = 1_700_000_040_000;
+  const uses: string[] = [];
+  gateway = await openTestGateway({
+    change: ({ clock, store }) => ({
+      clock: { now: () => nowMs, after: clock.after.bind(clock) },
+      store: new Proxy(store, {
+        get(target, name) {
+          if (name !== "commit") return Reflect.get(target, name).bind(target);
+          return (change: Change) => {
+            uses.push(...change.puts.filter(({ table }) => table === KEY_USES.name).map(({ id }) => id));
+            return target.commit(change);
+          };
+        },
+      }),
+    }),
+  });
+  const root = await make({ ...ROOT, name: "ops" });
+  const ci = await make({ tenant: "acme", role: "submitter", name: "ci", expires_in_ms: 3_600_000 }, root.key);
+  const explain = async (id = ci.id) =>
+    (await gateway.call("GET", `/api/v1/keys/${id}/explain`, { key: root.key })).json();
+  expect(await explain()).toMatchObject({ key: { last_used_at: null, created_by: root.id, created_by_name: "ops" } });
+  for (let at = 0; at < 20; at++) await jobs({ key: ci.key });
+  nowMs += 59_999;
+  await jobs({ key: ci.key });
+  expect(uses.filter((id) => id === ci.id)).toHaveLength(1);
+  nowMs += 1;
+  await jobs({ key: ci.key });
+  expect(uses.filter((id) => id === ci.id)).toHaveLength(2);
+  expect(await explain()).toMatchObject({
+    key: { last_used_at: new Date(nowMs).toISOString() },
+    permissions: ["read", "submit"],
+    reasons: [
+      { reason: "valid for tenant `acme` with role `submitter`", until: new Date(1_700_003_640_000).toISOString() },
+      { unblocks: "cordum key create --tenant acme --role submitter" },
+      { unblocks: `cordum key revoke ${ci.id}` },
+    ],
+  });
+  expect((await explain(root.id)).reasons.at(-1).reason).toContain("it cannot be revoked");
+  const { items } = (await gateway.call("GET", "/api/v1/keys", { key: root.key })).json();
+  expect(items.map(({ last_used_at: at }: Payload) => at)).toEqual([expect.any(String), expect.any(String)]);
+  await gateway.call("DELETE", `/api/v1/keys/${ci.id}`, { key: root.key });
+  expect((await explain()).reasons).toMatchObject([{ reason: expect.stringContaining("revoked at") }]);
+  const other = await gateway.keyOf("other", "admin");
+  const hidden = await gateway.call("GET", `/api/v1/keys/${ci.id}/explain`, { key: other.key });
+  expect(hidden.json()).toMatchObject({ status: 404, code: "key_not_found" });
 });
 
 test("audits creation, revocation, use and refusals of keys, with a limit per minute", async () => {

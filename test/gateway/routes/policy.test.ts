@@ -47,6 +47,7 @@ test("bundles have the published text, for keys of `*`", async () => {
   const first = await get(`policy/bundles/${items[1]?.bundle_id}`);
   expect(first).toMatchObject({ name: "first", in_force: false, policy: MIXED });
   expect(await get("policy/bundles/nothing")).toMatchObject({ status: 404, code: "snapshot_not_found" });
+  expect(first.body ?? first).toMatchObject({ by: "local", by_name: null });
   const { key } = await gateway.keyOf("acme", "admin");
   for (const path of ["policy/bundles", `policy/bundles/${items[1]?.bundle_id}`]) {
     expect(await get(path, key)).toMatchObject({ status: 403, code: "forbidden" });

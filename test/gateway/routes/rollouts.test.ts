@@ -64,6 +64,20 @@ describe("rollouts", () => {
     ]);
   });
 
+  test("names the keys that started and promoted it", async () => {
+    gateway = await openTestGateway();
+    const { id, key } = (await post("/api/v1/keys", { tenant: "*", role: "admin", name: "ops" })).json();
+    await post(ROLLOUTS, REQUEST, key);
+    const promoted = await post(`${ROLLOUTS}/R1/promote`, { force: true, reason: "measured" }, key);
+    const who = { started_by: id, started_by_name: "ops", updated_by: id, updated_by_name: "ops" };
+    expect(promoted.json()).toMatchObject(who);
+    expect((await get(`${ROLLOUTS}/R1`, key)).json()).toMatchObject(who);
+    expect((await get(ROLLOUTS, key)).json().items).toMatchObject([who]);
+    const { items } = (await get("/api/v1/settings", key)).json();
+    const places = items.map(({ origin }: { origin: { place: string } }) => origin.place);
+    expect(places).toContain("rollout R1, promoted by ops");
+  });
+
   test.each([
     [{ class: "lock_bussy" }, "`class`: unknown retry class or setting `lock_bussy`; did you mean `lock_busy`?"],
     [{ policy: "bounded:500ms:0.3" }, "already"],

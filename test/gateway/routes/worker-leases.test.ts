@@ -216,6 +216,10 @@ describe("pools", () => {
     expect(drained.json()).toMatchObject({ name: "gpu", draining: true, workers: 1, changed_by: "local" });
     await submit({});
     expect((await gateway.call("POST", "/api/v1/worker/lease", { body })).statusCode).toBe(204);
+    const explain = async () => (await gateway.call("GET", "/api/v1/workers/h/explain")).json();
+    const drain = { reason: expect.stringContaining("`gpu` is draining"), unblocks: "cordum pool resume gpu" };
+    const waits = { unblocks: "cordum job list --topic demo.far --state SCHEDULED" };
+    expect(await explain()).toMatchObject({ state: "blocked", reasons: [drain, waits, {}] });
     expect((await gateway.call("GET", "/api/v1/pools")).json().items).toMatchObject([{ name: "gpu", draining: true }]);
     await gateway.call("POST", "/api/v1/pools/gpu/resume");
     expect((await gateway.call("POST", "/api/v1/worker/lease", { body: { ...body, wait_ms: 5_000 } })).statusCode).toBe(
@@ -223,5 +227,8 @@ describe("pools", () => {
     );
     const topics = (await gateway.call("GET", "/api/v1/topics")).json().items;
     expect(topics).toMatchObject([{ topic: "demo.far", workers: 1, waiting: 0, running: 1 }]);
+    const full = { reason: "all of its slots are in use: 1 of 1" };
+    const none = { reason: "no job waits for a topic that it serves" };
+    expect(await explain()).toMatchObject({ worker: { worker_id: "h" }, state: "full", reasons: [full, none, {}] });
   });
 });

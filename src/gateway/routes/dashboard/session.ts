@@ -5,9 +5,9 @@
  * 2. Signing in from a page of another origin is rejected: it would replace the session with that of another key.
  */
 import { Type } from "typebox";
-import { EVERY_ORG, readKeyText, type Session, STARTUP_ID, sessionEnd } from "../../../core/model/api-key.ts";
+import { readKeyText, type Session, STARTUP_ID, sessionEnd } from "../../../core/model/api-key.ts";
 import { ERRORS } from "../../../core/model/errors.ts";
-import { ROLE_ACCESS } from "../../auth/access.ts";
+import { permissionsOf } from "../../auth/access.ts";
 import { guardForeignPage, guardOrigin } from "../../auth/same-origin.ts";
 import { sessionCookie, sessionTokenIn } from "../../auth/sessions.ts";
 import { Problem } from "../../problem.ts";
@@ -116,9 +116,4 @@ async function sessionView(gateway: Gateway, principal: Principal | null, sessio
     permissions: principal === null ? [] : permissionsOf(principal),
     ends_at: session === null ? null : new Date(sessionEnd(session)).toISOString(),
   };
-}
-
-function permissionsOf({ role, org }: Principal): readonly string[] {
-  const own = ROLE_ACCESS[role].filter((access) => access !== "open");
-  return role === "admin" && org === EVERY_ORG ? [...own, "system"] : own;
 }

@@ -4,6 +4,7 @@ import { type PromotedValues, settingStates, settingView } from "../../../config
 import { settingOf } from "../../../core/rollout/subject.ts";
 import type { Engine } from "../../../engine/engine.ts";
 import { ok, type Route } from "../../route.ts";
+import { loadKeyNames } from "../../views/key-names.ts";
 import { orNull } from "../../views/schemas.ts";
 
 const VALUE = orNull(Type.Union([Type.String(), Type.Number()]));
@@ -41,18 +42,22 @@ export const SETTINGS_ROUTES: readonly Route[] = [
     handle: async ({ engine, config }) =>
       ok({
         process: engine.world.name,
-        items: settingStates(config(), promotedIn(engine)).map(settingView),
+        items: settingStates(config(), await promotedIn(engine)).map(settingView),
         next_cursor: null,
       }),
   },
 ];
 
 /** Of two promotions of a setting, the later one is in force. */
-function promotedIn({ rollouts }: Engine): PromotedValues {
+async function promotedIn({ rollouts, world }: Engine): Promise<PromotedValues> {
+  const names = await loadKeyNames(
+    world.store,
+    rollouts.promoted.map(({ by }) => by),
+  );
   return new Map(
     rollouts.promoted.map(({ id, subject, treatment, by }) => [
       settingOf(subject),
-      { value: treatment, origin: { kind: "rollout", place: `rollout ${id}, promoted by ${by}` } },
+      { value: treatment, origin: { kind: "rollout", place: `rollout ${id}, promoted by ${names.get(by) ?? by}` } },
     ]),
   );
 }
