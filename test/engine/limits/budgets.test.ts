@@ -45,14 +45,10 @@ class BudgetHarness extends LimitsHarness {
 describe("a budget", () => {
   test.each(["local", "remote"] as const)("is never exceeded by concurrent reservations; kernel %s", async (safety) => {
     const harness = new BudgetHarness().publish(rule("{tokens: 1000, per: tenant}"));
-    const engines = [
-      await harness.open("c1", safety),
-      await harness.open("c2", safety),
-      await harness.open("c3", safety),
-    ];
+    const engineOf = await harness.openThree(safety);
     await harness.hold();
     const submitted = await Promise.allSettled(
-      Array.from({ length: 60 }, (_, at) => harness.submit(engines[at % 3] ?? engines[0]!, tokens(150))),
+      Array.from({ length: 60 }, (_, at) => harness.submit(engineOf(at), tokens(150))),
     );
     await harness.pass(10_000);
     // 6 × 150 = 900; a seventh reservation would be 1,050.

@@ -25,6 +25,16 @@ export class LimitsHarness extends RunHarness {
     return (await this.control(name, safety)).engine;
   }
 
+  /** Three control processes; the result takes them in turn. */
+  async openThree(safety: "local" | "remote"): Promise<(at: number) => Engine> {
+    const engines = [
+      await this.open("c1", safety),
+      await this.open("c2", safety),
+      await this.open("c3", safety),
+    ] as const;
+    return (at) => engines[(at % 3) as 0 | 1 | 2];
+  }
+
   serve(): Promise<unknown> {
     return this.worker("w1", ["pay"], async ({ jobId }) => {
       this.ran.push({ jobId, atMs: this.sim.net.time.nowMs });

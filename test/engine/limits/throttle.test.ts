@@ -14,15 +14,9 @@ function mostPerMinute(times: readonly number[]): number {
 describe("a throttle with a rate", () => {
   test.each(["local", "remote"] as const)("gives each job its slot over three processes; kernel %s", async (safety) => {
     const harness = new LimitsHarness().publish(RATE);
-    const engines = [
-      await harness.open("c1", safety),
-      await harness.open("c2", safety),
-      await harness.open("c3", safety),
-    ];
+    const engineOf = await harness.openThree(safety);
     await harness.serve();
-    const ids = await Promise.all(
-      Array.from({ length: 40 }, (_, at) => harness.submit(engines[at % 3] ?? engines[0]!)),
-    );
+    const ids = await Promise.all(Array.from({ length: 40 }, (_, at) => harness.submit(engineOf(at))));
     await harness.pass(5_000);
     expect(await harness.count(ids)).toEqual({ SUCCEEDED: 5, PENDING: 35 });
     const waits = (await Promise.all(ids.map((id) => harness.job(id)))).flatMap(({ wait }) => wait ?? []);

@@ -17,15 +17,9 @@ describe("a velocity limit", () => {
     "passes exactly its limit of concurrent jobs over three processes; kernel %s",
     async (safety) => {
       const harness = new LimitsHarness().publish(TEN);
-      const engines = [
-        await harness.open("c1", safety),
-        await harness.open("c2", safety),
-        await harness.open("c3", safety),
-      ];
+      const engineOf = await harness.openThree(safety);
       await harness.serve();
-      const ids = await Promise.all(
-        Array.from({ length: 300 }, (_, at) => harness.submit(engines[at % 3] ?? engines[0]!)),
-      );
+      const ids = await Promise.all(Array.from({ length: 300 }, (_, at) => harness.submit(engineOf(at))));
       await harness.pass(30_000);
       expect(await harness.count(ids)).toEqual({ SUCCEEDED: 10, DENIED: 290 });
       expect(harness.ran).toHaveLength(10);
@@ -34,9 +28,9 @@ describe("a velocity limit", () => {
         /^too fast \(11 of 10 in the last 10 min, room at \d\d:\d\d:\d\d\)$/,
       );
       // The last use leaves the window, and the record with it.
-      expect(await harness.keys(engines[0]!)).toBe(1);
+      expect(await harness.keys(engineOf(0))).toBe(1);
       await harness.pass(11 * 60_000);
-      expect(await harness.keys(engines[0]!)).toBe(0);
+      expect(await harness.keys(engineOf(0))).toBe(0);
     },
   );
 
