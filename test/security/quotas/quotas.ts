@@ -1,9 +1,9 @@
 /** Quotas of a tenant, on every world. */
 import { randomBytes } from "node:crypto";
 import { expect, test } from "vitest";
-import type { Settings } from "../../src/core/settings.ts";
-import type { Engine } from "../../src/engine/engine.ts";
-import { SUBMIT } from "../../src/protocol/subjects.ts";
+import type { Settings } from "../../../src/core/settings.ts";
+import type { Engine } from "../../../src/engine/engine.ts";
+import { SUBMIT } from "../../../src/protocol/subjects.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: a response of any route
 export type Answer = { readonly status: number; readonly body: any };

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe } from "vitest";
-import { type ControlPlane, openControlPlane } from "../contract/formats/control-plane.ts";
-import type { RunningServer } from "../servers/server.ts";
-import { startNats, startRedis } from "../servers/start.ts";
+import { type ControlPlane, openControlPlane } from "../../contract/formats/control-plane.ts";
+import type { RunningServer } from "../../servers/server.ts";
+import { startNats, startRedis } from "../../servers/start.ts";
 import { quotaCases, withQuotas } from "./quotas.ts";
 
 describe("the quotas of a tenant of a cluster", () => {

@@ -1,8 +1,8 @@
 import { once } from "node:events";
 import { request } from "node:http";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { defaultSettings } from "../../src/config/config.ts";
-import { openTestGateway, type TestGateway } from "../gateway/test-gateway.ts";
+import { defaultSettings } from "../../../src/config/config.ts";
+import { openTestGateway, type TestGateway } from "../../gateway/test-gateway.ts";
 import { quotaCases, withQuotas } from "./quotas.ts";
 
 describe("the quotas of a tenant of an embedded control plane", () => {
