@@ -22,4 +22,4 @@ export class MeasuredUnits {
 }
 
 /** About: the first second of a burst has some more. */
-export const MEASURED_PER_SECOND = 100;
+export const MEASURED_PER_SECOND = 50;

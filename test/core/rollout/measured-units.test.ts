@@ -12,7 +12,7 @@ function measuredPerSecond(perSecond: number, seconds: number): readonly number[
 }
 
 test("measures every unit up to the limit", () => {
-  expect(measuredPerSecond(MEASURED_PER_SECOND, 3)).toEqual([100, 100, 100]);
+  expect(measuredPerSecond(MEASURED_PER_SECOND, 3)).toEqual([50, 50, 50]);
 });
 
 test("measures the limit per second at any rate, and little more when the rate rises", () => {
