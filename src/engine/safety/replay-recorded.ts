@@ -111,7 +111,7 @@ async function exhaustedBy(
   return [...groups.values()].sort((a, b) => b.count - a.count).slice(0, GROUPS_MAX);
 }
 
-/** A job counts with its last decision; a recorded count says when exactly, and the end of a denied job too. */
+/** A job counts with its last decision, at the recorded time of its count; a denied job ended with the decision. */
 function countedMs({ safety, counted, createdMs, state, updatedMs }: Job): number {
   if (safety?.effect === "throttle") return safety.atMs ?? createdMs;
   if (counted !== undefined && counted.length > 0) return Math.max(...counted.map(({ atMs }) => atMs));
