@@ -23,11 +23,11 @@ export function usageToJson(usage: Usage): Readonly<Record<string, number>> {
   );
 }
 
-const TOKENS_MAX = 1e12;
-const USD_MAX = 1e9;
+/** Of one attempt. The sums of many stay exact integers, also in millionths of a dollar. */
+export const USAGE_MAX = { tokens: 1e10, usd: 1e6 } as const;
 const FIELDS = [
-  ["inputTokens", "input_tokens", TOKENS_MAX],
-  ["outputTokens", "output_tokens", TOKENS_MAX],
-  ["totalTokens", "total_tokens", TOKENS_MAX],
-  ["costUsd", "cost_usd", USD_MAX],
+  ["inputTokens", "input_tokens", USAGE_MAX.tokens],
+  ["outputTokens", "output_tokens", USAGE_MAX.tokens],
+  ["totalTokens", "total_tokens", USAGE_MAX.tokens],
+  ["costUsd", "cost_usd", USAGE_MAX.usd],
 ] as const;

@@ -5,6 +5,7 @@ import { MalformedError } from "../../src/protocol/bytes.ts";
 import { decodePacket, encodePacket, PROTOCOL_VERSION } from "../../src/protocol/codec.ts";
 import { decodeFrame, encodeFrame, FRAME_ITEMS_MAX, isFrame } from "../../src/protocol/frame.ts";
 import type { Packet } from "../../src/protocol/packet.ts";
+import { usageIn } from "../../src/protocol/usage.ts";
 import { packet as anyPacket } from "./arbitraries.ts";
 import { peerDecode, peerEncode } from "./peer.ts";
 import { protoText } from "./proto-text.ts";
@@ -197,4 +198,14 @@ describe("frames", () => {
 
 it("docs/cap.proto matches the schema", async () => {
   await expect(protoText()).toMatchFileSnapshot("../../docs/cap.proto");
+});
+
+it("a usage report beyond what sums hold exactly is cut off", () => {
+  const report = {
+    total_tokens: 1e300,
+    inputTokens: -1,
+    output_tokens: Number.NaN,
+    cost_usd: Number.POSITIVE_INFINITY,
+  };
+  expect(usageIn(report)).toEqual({ totalTokens: 1e10, costUsd: 1e6 });
 });

@@ -37,7 +37,7 @@ export class Counters implements Participant {
 
   add(counter: CounterName, delta: number): void {
     const cell = this.#cell(counter);
-    cell.value += delta;
+    cell.value = Math.max(-VALUE_MAX, Math.min(VALUE_MAX, cell.value + delta));
     if (cell.isTouched) return;
     cell.isTouched = true;
     this.#touched.push(cell);
@@ -142,6 +142,9 @@ interface Cell {
 }
 
 const NO_CELLS: ReadonlySet<Cell> = new Set();
+
+/** A larger integer cannot be read back: the database would not open again. */
+const VALUE_MAX = Number.MAX_SAFE_INTEGER;
 
 /** Names of groups contain no line break. */
 const TOTALS = "\ntotals";

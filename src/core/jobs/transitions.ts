@@ -21,7 +21,9 @@ export function chooseDelay(
   requestedMs: number | undefined,
   context: DecisionContext,
 ) {
-  if (requestedMs !== undefined) return { delayMs: requestedMs, setBy: "worker" };
+  if (requestedMs !== undefined) {
+    return { delayMs: Math.max(0, Math.min(requestedMs, REQUESTED_MS_MAX)), setBy: "worker" };
+  }
   const { retry } = context.settings;
   if (retryClass === "unclassified" && job.step?.retry) {
     const attempt = (job.patience.unclassified?.count ?? 0) + 1;
@@ -30,6 +32,9 @@ export function chooseDelay(
   const delayMs = delayFor(retryClass, { settings: retry, retryState: job.patience, random: context.random });
   return { delayMs, setBy: formatPolicy(retry[retryClass].policy) };
 }
+
+/** Beyond any deadline of a job: `wait.untilMs` stays a time that can be shown. */
+const REQUESTED_MS_MAX = 366 * 86_400_000;
 
 /** Delay of a step's own `retry`; attempts count from 1. Jitter also applies at the cap. */
 export function backoffOf(retry: StepRetry, attempt: number, random: () => number): number {

@@ -4,17 +4,18 @@ import type { Amounts, BudgetHold, BudgetUnit } from "../../core/model/budgets/h
 import type { Job } from "../../core/model/job.ts";
 import { clientJobId } from "../../core/model/job-id.ts";
 import { type BudgetUse, shareOf } from "../../engine/limits/index.ts";
+import { USAGE_MAX } from "../../protocol/usage.ts";
 
-const COUNT = Type.Optional(Type.Integer({ minimum: 0, maximum: 1e12 }));
+const COUNT = Type.Optional(Type.Integer({ minimum: 0, maximum: USAGE_MAX.tokens }));
 
 export const USAGE = Type.Object(
   {
     input_tokens: COUNT,
     output_tokens: COUNT,
     total_tokens: Type.Optional(
-      Type.Integer({ minimum: 0, maximum: 1e12, description: "Default: the sum of the other two." }),
+      Type.Integer({ minimum: 0, maximum: USAGE_MAX.tokens, description: "Default: the sum of the other two." }),
     ),
-    cost_usd: Type.Optional(Type.Number({ minimum: 0, maximum: 1e9 })),
+    cost_usd: Type.Optional(Type.Number({ minimum: 0, maximum: USAGE_MAX.usd })),
   },
   { title: "Usage", description: "What the attempt used; settles the budgets of the policy." },
 );

@@ -30,6 +30,17 @@ describe("storage", () => {
   const change = (id: string) => changeOf([put(DOCS, id, null, { text: id })]);
   const fail = { code: "STORE_UNAVAILABLE" };
 
+  it("opens again after counters beyond what a number holds exactly", async () => {
+    const { store, writer } = await open();
+    for (const id of names("d", 20)) {
+      const counters = [{ group: "spent", name: "x", by: 1e15 }];
+      await store.commit(changeOf([put(DOCS, id, null, { text: id, counters })]));
+    }
+    await writer.close();
+    const again = await open();
+    expect(await again.store.counts("spent", 1)).toEqual(new Map([["x", Number.MAX_SAFE_INTEGER]]));
+  });
+
   it("settles many concurrent calls with their own results, reads after writes", async () => {
     const { store } = await open();
     const ids = names("d", 1_000);

@@ -128,7 +128,15 @@ describe("results", () => {
     expect(retrying.history.at(-1)).toMatchObject({ attempt: 1, event: "failed", why: "boom" });
   });
 
-  test("obeys the worker's retry delay exactly", () => {
+  test("obeys the worker's retry delay exactly, within what is a time", () => {
+    for (const [retryAfterMs, delayMs] of [
+      [-5, 0],
+      [Number.MAX_SAFE_INTEGER, 366 * 86_400_000],
+    ] as const) {
+      const waiting = applyResult(dispatched(), { ...failed, retryAfterMs }, null, at(100)) as Job;
+      expect(new Date(waiting.wait?.untilMs ?? Number.NaN).getTime()).toBe(100 + delayMs);
+      expect(waiting.dueMs).toBeLessThanOrEqual(waiting.deadlineMs);
+    }
     const asked = { ...failed, retryAfterMs: 777, retryClass: "no_worker" as const };
     const retrying = applyResult(dispatched(), asked, null, at(1_000)) as Job;
     expect(retrying.wait).toMatchObject({ retryClass: "no_worker", untilMs: 1_777, setBy: "worker" });
