@@ -64,13 +64,17 @@ export class Api {
   }
 
   /** Polls until the condition holds. The timeout is for a system that hangs, not for one that is slow. */
-  async until(path: string, isDone: (answer: Answer) => boolean): Promise<Answer> {
-    const untilMs = Date.now() + WAIT_MS_MAX;
+  async until(
+    path: string,
+    isDone: (answer: Answer) => boolean,
+    { waitMs = WAIT_MS_MAX, pollMs = POLL_MS } = {},
+  ): Promise<Answer> {
+    const untilMs = Date.now() + waitMs;
     for (;;) {
       const answer = await this.get(path);
       if (isDone(answer)) return answer;
       if (Date.now() > untilMs) throw new Error(`${path} is still ${answer.status} ${JSON.stringify(answer.body)}`);
-      await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+      await new Promise((resolve) => setTimeout(resolve, pollMs));
     }
   }
 

@@ -1,15 +1,15 @@
 import { mkdtempSync } from "node:fs";
-import { join } from "node:path";
+import { basename, join, resolve } from "node:path";
 import { build } from "esbuild";
 
-/** Bundles a fixture, which makes repeated starts ten times faster. */
+/** Bundles a fixture, or a program by its path, which makes repeated starts ten times faster. */
 export async function bundle(fixture: string): Promise<string> {
   // Inside `node_modules`, so that packages resolve and git ignores it.
   const dir = mkdtempSync(join(import.meta.dirname, "..", "..", "node_modules", ".cordum-fixture-"));
-  const outfile = join(dir, fixture.replace(/\.ts$/, ".mjs"));
+  const name = basename(fixture, ".ts");
   await build({
     entryPoints: {
-      [fixture.replace(/\.ts$/, "")]: join(import.meta.dirname, "fixtures", fixture),
+      [name]: resolve(import.meta.dirname, "fixtures", fixture),
       "evaluation-thread": join(import.meta.dirname, "..", "..", "src", "adapters", "node", "evaluation-thread.ts"),
     },
     outdir: dir,
@@ -20,5 +20,5 @@ export async function bundle(fixture: string): Promise<string> {
     packages: "external",
     logLevel: "error",
   });
-  return outfile;
+  return join(dir, `${name}.mjs`);
 }

@@ -73,7 +73,7 @@ const SHORT_WAITS = {
 };
 
 /** A process that can be restarted on the same port. */
-class Service {
+export class Service {
   readonly #start: (port: number) => UpProcess;
   #port: number | null = null;
   #running: UpProcess | null = null;
@@ -242,7 +242,7 @@ function policyFile(dir: string): string {
   return file;
 }
 
-async function makeKeys(url: string): Promise<{ readonly root: Api; readonly keys: Keys }> {
+export async function makeKeys(url: string): Promise<{ readonly root: Api; readonly keys: Keys }> {
   const make = async (api: Api, request: object): Promise<string> => {
     const { status, body } = await api.post("/keys", request);
     if (status !== 200) throw new Error(`creating the key failed with ${status}: ${JSON.stringify(body)}`);

@@ -1,8 +1,7 @@
 /** Python programs that use `clients/python`. */
-import { type ChildProcess, spawn, spawnSync } from "node:child_process";
-import { once } from "node:events";
+import { spawnSync } from "node:child_process";
 import { join } from "node:path";
-import { createInterface } from "node:readline";
+import { LineProcess } from "../line-process.ts";
 
 const PYTHON = "python3";
 export const PYTHON_CLIENT = join(import.meta.dirname, "..", "..", "..", "clients", "python");
@@ -12,57 +11,13 @@ export function requirePython(): void {
   throw new Error("`python3` is missing; install Python 3.9 or newer to test clients/python");
 }
 
-/** Talks over lines: the program prints one line per step, and reads one line to continue. */
-export class PythonProcess {
-  readonly child: ChildProcess;
-  /** Resolves to the exit code and the output. */
-  readonly ended: Promise<{ readonly code: number | null; readonly output: string }>;
-  readonly #lines: string[] = [];
-  #waiters: (() => void)[] = [];
-  #hasEnded = false;
-  #output = "";
-
+export class PythonProcess extends LineProcess {
   constructor(argv: readonly string[], env: Readonly<Record<string, string>>) {
-    const child = spawn(PYTHON, ["-B", "-u", ...argv], {
+    super({
+      command: PYTHON,
+      argv: ["-B", "-u", ...argv],
       cwd: PYTHON_CLIENT,
-      env: { ...process.env, PYTHONPATH: join(PYTHON_CLIENT, "src"), ...env },
-      stdio: ["pipe", "pipe", "pipe"],
+      env: { PYTHONPATH: join(PYTHON_CLIENT, "src"), ...env },
     });
-    this.child = child;
-    for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk) => (this.#output += chunk));
-    createInterface({ input: child.stdout }).on("line", (line) => {
-      this.#lines.push(line);
-      this.#wake();
-    });
-    // A program that has ended reads no more lines.
-    child.stdin.on("error", () => {});
-    this.ended = once(child, "close").then(([code]) => {
-      this.#hasEnded = true;
-      this.#wake();
-      return { code, output: this.#output };
-    });
-  }
-
-  /** Waits until the program prints a line that starts with the text, and returns the rest of that line. */
-  async printed(text: string): Promise<string> {
-    for (;;) {
-      const at = this.#lines.findIndex((line) => line.startsWith(text));
-      if (at !== -1) return (this.#lines.splice(at, 1)[0] ?? "").slice(text.length).trim();
-      if (this.#hasEnded) throw new Error(`ended without printing \`${text}\`: ${this.#output}`);
-      await new Promise<void>((resolve) => this.#waiters.push(resolve));
-    }
-  }
-
-  send(line: string): void {
-    this.child.stdin?.write(`${line}\n`);
-  }
-
-  async stop(signal: NodeJS.Signals): Promise<number | null> {
-    this.child.kill(signal);
-    return (await this.ended).code;
-  }
-
-  #wake(): void {
-    for (const resolve of this.#waiters.splice(0)) resolve();
   }
 }
