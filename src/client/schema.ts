@@ -138,8 +138,7 @@ export interface Attention {
     readonly method: "POST" | "DELETE";
     readonly path: string;
     readonly body: Readonly<Record<string, unknown>> | null;
-    /** The same as a command. */
-    readonly cli: string;
+    readonly cli: string | null;
     /** One of the caller's `permissions` is needed. */
     readonly access: string;
   } | null;
@@ -1280,7 +1279,7 @@ export interface Lock {
   readonly fence: number | null;
   readonly expires_at: string | null;
   readonly waiters: number;
-  /** Failed attempts of this process to acquire the lock in the last minute. */
+  /** Events and requests of this process that the held lock refused in the last minute. */
   readonly busy_last_minute: number;
 }
 

@@ -1,6 +1,6 @@
 /**
- * Lock contention as this process sees it: consecutive busy answers per key, and busy answers of the last minute in bins of
- * ten seconds. Memory is bounded: keys beyond `KEYS_MAX` are not counted.
+ * Lock contention as this process sees it: consecutive busy answers per key, and the events that busy answers refused in
+ * the last minute, in bins of ten seconds. Memory is bounded: keys beyond `KEYS_MAX` are not counted.
  */
 export class LockStats {
   readonly #consecutive = new Map<string, number>();
@@ -8,13 +8,18 @@ export class LockStats {
 
   /** Returns the number of consecutive busy answers for the key. */
   recordBusy(key: string, nowMs: number): number {
-    const { counts } = this.#binAt(Math.floor(nowMs / BIN_MS));
-    const inBin = counts.get(key);
-    if (inBin !== undefined || counts.size < KEYS_MAX) counts.set(key, (inBin ?? 0) + 1);
+    this.recordRefused(key, nowMs);
     const count = (this.#consecutive.get(key) ?? 0) + 1;
     if (this.#consecutive.size >= KEYS_MAX) this.#consecutive.clear();
     this.#consecutive.set(key, count);
     return count;
+  }
+
+  /** An event that waited for an acquisition which was answered with busy. */
+  recordRefused(key: string, nowMs: number): void {
+    const { counts } = this.#binAt(Math.floor(nowMs / BIN_MS));
+    const inBin = counts.get(key);
+    if (inBin !== undefined || counts.size < KEYS_MAX) counts.set(key, (inBin ?? 0) + 1);
   }
 
   /** Returns the number of consecutive busy answers before this acquisition. */
@@ -24,7 +29,7 @@ export class LockStats {
     return count;
   }
 
-  /** Busy answers of the last minute, by key. */
+  /** Events refused in the last minute, by key. */
   busyLastMinute(nowMs: number): ReadonlyMap<string, number> {
     const last = Math.floor(nowMs / BIN_MS);
     const sums = new Map<string, number>();

@@ -10,6 +10,10 @@ test("counts busy answers per key for one minute", () => {
   stats.recordBusy("mild", T0);
   expect(busyOf(stats, "hot", T0 + 30_000)).toBe(30);
   expect(busyOf(stats, "mild", T0 + 30_000)).toBe(1);
+  // Events that waited for the same acquisition count, and are not consecutive answers.
+  for (let at = 0; at < 5; at++) stats.recordRefused("mild", T0);
+  expect(busyOf(stats, "mild", T0 + 30_000)).toBe(6);
+  expect(stats.recordAcquired("mild")).toBe(1);
   expect(busyOf(stats, "cold", T0 + 30_000)).toBe(0);
   expect(busyOf(stats, "hot", T0 + 75_000)).toBeLessThan(30);
   expect(busyOf(stats, "hot", T0 + 120_000)).toBe(0);

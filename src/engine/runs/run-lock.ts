@@ -39,7 +39,7 @@ export async function processRunQueue(engine: RunContext, key: RunKey, queue: st
       // The run's due time repeats what is left.
       hasMore = false;
       for (const [at, { queued, reject }] of engine.runInbox.take(queue, Number.POSITIVE_INFINITY).entries())
-        reject(ownDelay(engine, key.path, error, queued, at));
+        reject(ownDelay(engine, key, error, queued, at));
     }
   } while (hasMore || !engine.runInbox.close(queue));
 }
@@ -49,8 +49,8 @@ export async function processRunQueue(engine: RunContext, key: RunKey, queue: st
  * retry; the first was counted at the acquisition.
  */
 function ownDelay(
-  engine: Needs<"world" | "settings">,
-  path: RunPath,
+  engine: Needs<"world" | "settings" | "lockStats">,
+  { runId, path }: RunKey,
   error: unknown,
   queued: QueuedRunEvent,
   at: number,
@@ -61,7 +61,10 @@ function ownDelay(
   const { policy } = engine.settings.for(arms).retry.lock_busy;
   const tries = 1 + (queued.kind === "job" ? (queued.busy?.count ?? 0) : 0);
   const delayMs = queued.kind === "job" ? nextDelay(policy, tries, () => engine.world.random.next()) : intent.delayMs;
-  if (at > 0) recordBusyRetry(engine, path, policy, delayMs, arms);
+  if (at > 0) {
+    engine.lockStats.recordRefused(runLockKey(runId), engine.world.clock.now());
+    recordBusyRetry(engine, path, policy, delayMs, arms);
+  }
   if (queued.kind !== "job") return error;
   const { arm: retryArm } = engine.settings.labelled({}, arms);
   return Object.assign(retryAfter(error, delayMs, "lock_busy"), retryArm === undefined ? {} : { retryArm });

@@ -20,7 +20,8 @@ export interface Action {
   readonly method: "POST" | "DELETE";
   readonly path: string;
   readonly body: Readonly<Record<string, unknown>> | null;
-  readonly cli: string;
+  /** Null: no command does the same. */
+  readonly cli: string | null;
   /** The access that the request needs. */
   readonly access: string;
 }
@@ -39,7 +40,7 @@ export const ATTENTION: TSchema = Type.Object(
         method: Type.Enum(["POST", "DELETE"]),
         path: Type.String(),
         body: orNull(Type.Record(Type.String(), Type.Unknown({ description: "A field of the request." }))),
-        cli: Type.String({ description: "The same as a command." }),
+        cli: orNull(Type.String({ description: "The same as a command." })),
         access: Type.String({ description: "One of the caller's `permissions` is needed." }),
       }),
     ),
@@ -79,6 +80,10 @@ function actionOf({ code, next, about }: Finding): Action | null {
     case "rollout_proved": {
       const path = `/api/v1/rollouts/${encodeURIComponent(id)}/promote`;
       return { label: "Promote", method: "POST", path, body: {}, cli: next, access: "system" };
+    }
+    case "safety_unavailable": {
+      const request = { method: "POST", path: "/api/v1/demo/kernel", body: { stopped: false } } as const;
+      return { label: "Start the safety kernel", ...request, cli: null, access: "system" };
     }
     default:
       return null;

@@ -221,8 +221,8 @@ function safety({ status, unreviewed }: Facts): readonly Finding[] {
   if (isOpen || unreachable !== undefined) {
     const why = isOpen ? (breaker_reason ?? "no reason given") : unreachable;
     const what = `the safety kernel is unavailable (${isOpen ? `breaker ${breaker}: ` : ""}${why}); jobs wait`;
-    const { fix, next } = KERNEL_FIXES.find(({ mention }) => why?.includes(mention)) ?? KERNEL_DOWN;
-    found.push(danger("safety_unavailable", what, fix, next));
+    const { fix, next, ...known } = KERNEL_FIXES.find(({ mention }) => why?.includes(mention)) ?? KERNEL_DOWN;
+    found.push(danger("safety_unavailable", what, fix, next, "about" in known ? known.about : undefined));
   }
   const { safety_address: address, safety_line } = status;
   if (address !== undefined && safety_line === "plain" && !isLoopback(hostOf(address))) {
@@ -247,7 +247,12 @@ const KERNEL_DOWN = { fix: "start the kernel, or check its address", next: "cord
 
 /** Fixes for a kernel that runs but fails authentication, by setting named in the breaker reason. */
 const KERNEL_FIXES = [
-  { mention: "stopped by the demo", fix: "start it again in the tour on the first page", next: "cordum status" },
+  {
+    mention: "stopped by the demo",
+    fix: "start it again",
+    next: "cordum status",
+    about: { id: "demo" },
+  },
   {
     mention: "`safety.token`",
     fix: "set the same `safety.token` at the kernel and the control plane, and restart the process with the wrong one",

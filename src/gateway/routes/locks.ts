@@ -14,7 +14,7 @@ export const LOCK = Type.Object(
     expires_at: orNull(Type.String({ description: "When the lease ends unless it is renewed." })),
     waiters: Type.Integer(),
     busy_last_minute: Type.Integer({
-      description: "Failed attempts of this process to acquire the lock in the last minute.",
+      description: "Events and requests of this process that the held lock refused in the last minute.",
     }),
   },
   { title: "Lock" },

@@ -1,7 +1,7 @@
 /** The most urgent first, each with the button that resolves it, or the page that does. */
 import type { Attention as Item } from "../../../../src/client/schema.ts";
 import { asCurlOf } from "../../data/equivalent.ts";
-import { chosenTenant, sendPath } from "../../data/session.ts";
+import { chosenTenant, may, sendPath } from "../../data/session.ts";
 import { ActionButton } from "../../kit/action.tsx";
 import { Badge, type Tone } from "../../kit/badge.tsx";
 import { Icon } from "../../kit/icon.tsx";
@@ -42,9 +42,7 @@ export function Attention({ items, reload }: { readonly items: readonly Item[]; 
             </div>
             <div class="attention-tools">
               <Resolve item={item} reload={reload} />
-              <a class="button" href={item.link}>
-                Open
-              </a>
+              <Links of={item} />
             </div>
           </li>
         ))}
@@ -53,9 +51,34 @@ export function Attention({ items, reload }: { readonly items: readonly Item[]; 
   );
 }
 
-function Resolve({ item: { action, title }, reload }: { readonly item: Item; readonly reload: () => void }) {
+/** Where more than one request is needed, or a look first. */
+function Links({ of: { kind, action, link } }: { readonly of: Item }) {
+  const isMain = action === null && RESOLVED_AT[kind] !== undefined;
+  return (
+    <>
+      {kind === "lock_hot" && may("system") && (
+        <a class="button" href="/rollouts?start=1">
+          Spread the retries …
+        </a>
+      )}
+      <a class={isMain ? "button main" : "button"} href={link}>
+        {RESOLVED_AT[kind] ?? "Open"}
+      </a>
+    </>
+  );
+}
+
+const RESOLVED_AT: Readonly<Record<string, string>> = {
+  approvals: "Decide",
+  dead_letters: "Retry or drop …",
+  lock_hot: "Show the lock",
+  unreviewed_bypasses: "Review",
+};
+
+function Resolve({ item: { kind, action, title }, reload }: { readonly item: Item; readonly reload: () => void }) {
   if (action === null) return null;
   const { label, method, path, body, cli, access } = action;
+  const reason = { field: "reason", label: "Reason" };
   return (
     <ActionButton
       label={label}
@@ -63,7 +86,11 @@ function Resolve({ item: { action, title }, reload }: { readonly item: Item; rea
       tone="main"
       curl={asCurlOf({ method, path, body }, location.origin, chosenTenant.value)}
       cli={cli}
-      confirm={{ title: `${label}?`, text: <Prose text={title} />, reason: { field: "reason", label: "Reason" } }}
+      confirm={{
+        title: `${label}?`,
+        text: <Prose text={title} />,
+        ...(kind === "safety_unavailable" ? {} : { reason }),
+      }}
       run={async (extra) => {
         await sendPath(method, path, { ...body, ...extra });
         notify(`${label}: done`);
