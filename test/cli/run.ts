@@ -73,15 +73,17 @@ export interface UpProcess {
   readonly ended: Promise<Ran>;
 }
 
+const ROOT = fileURLToPath(new URL("../..", import.meta.url));
+
 /** The launcher builds `dist/` if its sources have changed. A start from `src/` takes four times as long. */
 export function startUp(
   argv: readonly string[],
   env: Readonly<Record<string, string>> = {},
   program: readonly string[] = ["bin/cordum.mjs"],
+  cwd = ROOT,
 ): UpProcess {
-  const root = fileURLToPath(new URL("../..", import.meta.url));
   const child = spawn(process.execPath, [...program, "up", "--json", ...argv], {
-    cwd: root,
+    cwd,
     env: { ...cleanEnvironment(), ...env },
     stdio: ["ignore", "pipe", "pipe"],
   });
@@ -97,7 +99,7 @@ export function startUp(
       if (isStarted || !out.endsWith("}\n")) return;
       isStarted = true;
       const { url, token_file } = JSON.parse(out);
-      if (typeof token_file === "string") TOKENS.set(url, readFileSync(resolvePath(root, token_file), "utf8").trim());
+      if (typeof token_file === "string") TOKENS.set(url, readFileSync(resolvePath(cwd, token_file), "utf8").trim());
       if (typeof url === "string") resolve(url);
       else reject(new Error(`did not start: ${out}`));
     });

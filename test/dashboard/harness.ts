@@ -5,11 +5,12 @@
  *    content security policy; `close` reports them.
  * 2. A missing browser fails; `npm test` installs it where it may.
  */
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { pathToFileURL } from "node:url";
 import { type Browser, chromium, type Page } from "playwright-core";
 import { expect } from "vitest";
 import { build } from "../../scripts/build.mjs";
@@ -24,6 +25,8 @@ export interface DashboardOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** Writes the data directory before the start. */
   readonly seed?: (dir: string) => Promise<void>;
+  /** No page contains the name of this machine or the path of a temporary folder. */
+  readonly isPictured?: boolean;
 }
 
 export interface OpenOptions {
@@ -57,12 +60,12 @@ export class Dashboard {
     this.#browser = browser;
   }
 
-  static async start({ argv = [], env = {}, seed }: DashboardOptions = {}): Promise<Dashboard> {
+  static async start({ argv = [], env = {}, seed, isPictured = false }: DashboardOptions = {}): Promise<Dashboard> {
     await build({ quiet: true });
     const dir = mkdtempSync(join(tmpdir(), "cordum-dashboard-"));
     await seed?.(join(dir, "data"));
-    const args = ["--demo", "--port", "0", "--data", join(dir, "data"), ...argv];
-    const up = startUp(args, env, ["dist/main.js"]);
+    const args = ["--demo", "--port", "0", "--data", isPictured ? "data" : join(dir, "data"), ...argv];
+    const up = isPictured ? startNeutral(args, env, dir) : startUp(args, env, ["dist/main.js"]);
     const [url, browser] = await Promise.all([up.url, launchBrowser()]);
     const local = createClient({ url, apiKey: tokenHeader(url)["x-api-key"] ?? "" });
     const { key } = await local.request("POST /keys", { body: { tenant: "*", role: "admin", name: "ops" } });
@@ -117,6 +120,20 @@ export class Dashboard {
     });
   }
 }
+
+/** In the folder, on a host called `control`. */
+function startNeutral(args: readonly string[], env: Readonly<Record<string, string>>, dir: string): UpProcess {
+  symlinkSync(join(ROOT, "examples"), join(dir, "examples"));
+  const preload = join(dir, "preload.mjs");
+  const rename = 'os.hostname = () => "control";';
+  writeFileSync(
+    preload,
+    `import os from "node:os"; import { syncBuiltinESMExports } from "node:module"; ${rename} syncBuiltinESMExports();`,
+  );
+  return startUp(args, env, ["--import", pathToFileURL(preload).href, join(ROOT, "dist", "main.js")], dir);
+}
+
+const ROOT = join(import.meta.dirname, "..", "..");
 
 async function launchBrowser(): Promise<Browser> {
   const executablePath = findServer("chromium");

@@ -3,6 +3,7 @@ import type { Page } from "playwright-core";
 import { createClient } from "../../src/worlds/client-sdk.ts";
 import { judgedRollout } from "./data/judged-rollout.ts";
 import { DRAFT, publishPolicies, REQUESTS } from "./data/policies.ts";
+import { undoneRun } from "./data/undone-run.ts";
 import type { Dashboard } from "./harness.ts";
 
 export interface Scene {
@@ -259,6 +260,15 @@ export const SCENES: readonly Scene[] = [
     prepare: async (page) => {
       await page.locator(".row", { hasText: "every-step" }).locator("a.mono").first().click();
       await page.getByRole("heading", { name: "every-step" }).waitFor();
+    },
+  },
+  {
+    name: "run-undone",
+    path: "/runs?state=FAILED",
+    data: ({ api }) => undoneRun(api),
+    prepare: async (page) => {
+      await page.locator(".row", { hasText: "deliver-parcel" }).locator("a.mono").first().click();
+      await page.getByRole("heading", { name: "Compensation" }).waitFor();
     },
   },
   {

@@ -1,6 +1,7 @@
 // Takes the pictures of docs/dashboard.md: each page at 1440 and 390 px, light and dark, and further scenes of a page at 1440 px
 // light and 390 px dark. Arguments select scenes by name.
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
 import { Dashboard } from "./harness.ts";
 import { smallPng } from "./png.ts";
@@ -40,6 +41,11 @@ async function take(dashboard: Dashboard, scene: Scene, view: View): Promise<voi
   await scene.prepare?.(page, dashboard);
   // Charts are drawn with the next frames.
   await page.waitForTimeout(SETTLE_MS);
+  const shown = await page.locator("body").innerText();
+  const own = [hostname(), tmpdir()].find((text) =>
+    new RegExp(`(?<!\\w)${text.replace(/\W/g, "\\$&")}(?!\\w)`).test(shown),
+  );
+  if (own !== undefined) throw new Error(`the page contains \`${own}\``);
   writeFileSync(join(folder, fileOf(scene, view)), smallPng(await page.screenshot()));
   await page.context().close();
 }
@@ -61,7 +67,7 @@ function listPictures(): void {
 
 const SETTLE_MS = 700;
 const names = process.argv.slice(2);
-const dashboard = await Dashboard.start({ argv: ["--workflows", "examples/workflows"] });
+const dashboard = await Dashboard.start({ argv: ["--workflows", "examples/workflows"], isPictured: true });
 try {
   mkdirSync(folder, { recursive: true });
   const scenes = SCENES.filter(({ name }) => names.length === 0 || names.includes(name));
