@@ -62,6 +62,7 @@ function checkFiles(sqlite: SqliteModule, path: string): void {
     if (db === null || (userVersion(db) === 0 && isEmpty(db) && others.length > 0)) {
       throw new DamageError(`\`${file}\` is missing or empty, but ${others.join(" and ")} exists`);
     }
+    checkVersion(db, file);
     // Another application or a newer version wrote it: `migrate` refuses it.
     if (userVersion(db) === 0 || userVersion(db) > MIGRATIONS.length) return;
     checkFormat(file);
@@ -72,6 +73,15 @@ function checkFiles(sqlite: SqliteModule, path: string): void {
     }
   } finally {
     db?.close();
+  }
+}
+
+/** The schema version is in the header twice, so a flipped bit is not taken for a newer version. Older databases have no mark. */
+function checkVersion(db: Database, file: string): void {
+  const marked = applicationId(db) - APPLICATION_ID;
+  const version = userVersion(db);
+  if (marked > 0 && marked <= SCHEMA_MAX && marked !== version) {
+    throw new DamageError(`\`${file}\`: the header is damaged (schema ${version} and ${marked})`);
   }
 }
 
@@ -278,14 +288,20 @@ export function migrate(db: Database, migrations: readonly string[], path: strin
     db.exec("begin immediate");
     try {
       db.exec(sql);
-      db.exec(`pragma user_version = ${found + at + 1}`);
+      db.exec(`pragma user_version = ${found + at + 1}; pragma application_id = ${APPLICATION_ID + found + at + 1}`);
       db.exec("commit");
     } catch (error) {
       db.exec("rollback");
       throw error;
     }
   }
+  const mark = APPLICATION_ID + migrations.length;
+  if (applicationId(db) !== mark) db.exec(`pragma application_id = ${mark}`);
 }
+
+/** "cord" in ASCII. The schema version is added to it. */
+export const APPLICATION_ID = 0x636f7264;
+const SCHEMA_MAX = 10_000;
 
 export const DATA_FILE = "cordum.db";
 export const JOURNAL_FILE = "cordum.journal";
@@ -374,6 +390,9 @@ function readHolder(file: string): string {
 export function userVersion(db: Database): number {
   return (db.prepare("pragma user_version").get() as { user_version: number }).user_version;
 }
+
+const applicationId = (db: Database): number =>
+  (db.prepare("pragma application_id").get() as { application_id: number }).application_id;
 
 function isEmpty(db: Database): boolean {
   return (db.prepare("select count(*) as n from sqlite_schema").get() as { n: number }).n === 0;

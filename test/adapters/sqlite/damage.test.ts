@@ -6,6 +6,7 @@ import { openFile, sqliteModule } from "../../../src/adapters/sqlite/database.ts
 import { rowSum } from "../../../src/adapters/sqlite/integrity/checksum.ts";
 import { type RepairReport, repairDirectory } from "../../../src/adapters/sqlite/integrity/repair.ts";
 import { HALVES } from "../../../src/adapters/sqlite/journal-file.ts";
+import { MIGRATIONS } from "../../../src/adapters/sqlite/schema.ts";
 import { Sequence } from "../../../src/adapters/sqlite/sequence.ts";
 import { openStorage, type StorageOptions } from "../../../src/adapters/sqlite/storage.ts";
 import { SqliteStore } from "../../../src/adapters/sqlite/store.ts";
@@ -218,6 +219,24 @@ describe("repair", () => {
     const { kit: again, writer } = await start();
     expect(await again.load("a")).toMatchObject({ value: { text: "one" } });
     await writer.close();
+  });
+
+  it("takes a flipped bit of the schema version for damage, not for another version or application", async () => {
+    const { kit } = await open();
+    await kit.set("a", doc("one", "new"));
+    await directory.crash();
+    const sqlite = await sqliteModule();
+    for (const bit of [0, 1, 2, 3, 30]) {
+      const db = openFile(sqlite, join(directory.dir, "cordum.db"));
+      db.exec(`pragma user_version = ${MIGRATIONS.length ^ (1 << bit)}`);
+      db.close();
+      await expect(start()).rejects.toMatchObject(DAMAGED);
+      const { problems, lost, kept } = await repair(true);
+      expect([problems, lost, kept.records]).toEqual([[expect.stringContaining("the header is damaged")], [], 1]);
+      const { kit: again, writer } = await start();
+      expect(await again.load("a")).toMatchObject({ value: { text: "one" } });
+      await writer.close();
+    }
   });
 
   it("refuses a directory without data", async () => {

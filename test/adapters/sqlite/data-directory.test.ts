@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs"
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { type Database, migrate, openDataDirectory } from "../../../src/adapters/sqlite/database.ts";
+import { APPLICATION_ID, type Database, migrate, openDataDirectory } from "../../../src/adapters/sqlite/database.ts";
 import { MIGRATIONS } from "../../../src/adapters/sqlite/schema.ts";
 import { numberOf } from "./directory.ts";
 
@@ -45,6 +45,8 @@ describe("the data directory", () => {
   });
 });
 
+const NEWER = `pragma user_version = 1000; pragma application_id = ${APPLICATION_ID + 1000}`;
+
 describe("the schema version", () => {
   const withDb = async (body: (db: Database) => void) => {
     const directory = await openDataDirectory(dir);
@@ -56,13 +58,13 @@ describe("the schema version", () => {
   };
 
   it("rejects a newer schema and releases the directory", async () => {
-    await withDb((db) => db.exec("pragma user_version = 1000"));
+    await withDb((db) => db.exec(NEWER));
     for (let tries = 0; tries < 2; tries++)
       await expect(openDataDirectory(dir)).rejects.toThrow("newer cordum (schema 1000");
   });
 
   it("refuses a newer schema that changed a table, not as damage", async () => {
-    await withDb((db) => db.exec("alter table records rename column value to body; pragma user_version = 1000"));
+    await withDb((db) => db.exec(`alter table records rename column value to body; ${NEWER}`));
     await expect(openDataDirectory(dir)).rejects.toThrow("newer cordum (schema 1000");
   });
 
@@ -90,7 +92,7 @@ describe("the schema version", () => {
   });
 
   it("rejects a database of another application", async () => {
-    await withDb((db) => db.exec("create table theirs (n); pragma user_version = 0"));
+    await withDb((db) => db.exec("create table theirs (n); pragma user_version = 0; pragma application_id = 0"));
     await expect(openDataDirectory(dir)).rejects.toThrow("is not a cordum database");
   });
 });
