@@ -1,3 +1,4 @@
+import { SCHEDULES } from "../../core/schedule/schedule.ts";
 import type { Cancel } from "../../ports/clock.ts";
 import type { Due } from "../../ports/store.ts";
 import type { Needs, RunContext } from "../engine.ts";
@@ -13,11 +14,16 @@ import { isExpiry, onDue } from "./due-timers.ts";
  * 3. Records whose retention has ended are removed by a loop of their own with a bounded queue. Any number of them can be due
  *    after an outage, and they are the oldest. So records that became due in the last seconds are claimed separately, and
  *    older ones only while the queue has room: leases and deadlines are in time whatever is left to remove.
+ * 4. Many schedules are due at the same full hour. At most `SCHEDULES_AT_ONCE` are handled at a time: the commits of a burst
+ *    would otherwise wait for each other in the store until they time out.
  */
 export class DueClaims {
   readonly #engine: RunContext & Needs<"arrivals" | "admissionLimiter">;
   readonly #timers = new Set<Cancel>();
   readonly #firing = new Set<Promise<void>>();
+  /** Due schedules by id. A record that is claimed again replaces the earlier claim. */
+  readonly #schedules = new Map<string, { readonly item: Due; readonly resolve: () => void }>();
+  #schedulesBusy = 0;
   #expired: Due[] = [];
   /** Called when the number in progress allows the next batch. */
   #onCalm = (): void => {};
@@ -32,6 +38,8 @@ export class DueClaims {
     this.#isStopped = true;
     for (const cancel of this.#timers) cancel();
     this.#timers.clear();
+    for (const { resolve } of this.#schedules.values()) resolve();
+    this.#schedules.clear();
   }
 
   /** Resolves when all fired records are processed. */
@@ -95,11 +103,33 @@ export class DueClaims {
     }
     const { clock, metrics } = this.#engine.world;
     metrics.observe("cordum_timer_lateness_seconds", Math.max(0, clock.now() - item.dueMs) / 1_000);
-    const work = this.#handle(item).finally(() => {
+    const handled = item.table === SCHEDULES.name ? this.#queueSchedule(item) : this.#handle(item);
+    const work = handled.finally(() => {
       this.#firing.delete(work);
       if (this.#firing.size * 2 < this.#engine.settings.current.sweep.batchMax) this.#onCalm();
     });
     this.#firing.add(work);
+  }
+
+  #queueSchedule(item: Due): Promise<void> {
+    return new Promise((resolve) => {
+      this.#schedules.get(item.id)?.resolve();
+      this.#schedules.set(item.id, { item, resolve });
+      this.#handleSchedules();
+    });
+  }
+
+  #handleSchedules(): void {
+    for (const [id, { item, resolve }] of this.#schedules) {
+      if (this.#schedulesBusy >= SCHEDULES_AT_ONCE) return;
+      this.#schedules.delete(id);
+      this.#schedulesBusy += 1;
+      void this.#handle(item).finally(() => {
+        this.#schedulesBusy -= 1;
+        resolve();
+        this.#handleSchedules();
+      });
+    }
   }
 
   /** After a failure the claim expires and a later pass takes the record again. */
@@ -115,6 +145,7 @@ export class DueClaims {
 /** Claimed per step of those that are not due yet: about a millisecond of work. */
 const AHEAD_MAX = 100;
 const TIMERS_MAX = 100_000;
+const SCHEDULES_AT_ONCE = 256;
 /** A due time before that is the result of an outage, or the end of a retention that was not handled yet. */
 const RECENT_MS = 10_000;
 const EXPIRED_PER_PASS = 100;
