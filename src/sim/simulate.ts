@@ -17,11 +17,12 @@ import { checkMessageFlow } from "./checks/message-checker.ts";
 import { RolloutChecker } from "./checks/rollout-checker.ts";
 import { RunChecker } from "./checks/run-checker.ts";
 import { SafetyChecker } from "./checks/safety-checker.ts";
+import { ScheduleChecker } from "./checks/schedule-checker.ts";
 import { type Checker, type Violation, Violations } from "./checks/violations.ts";
 import { FaultInjector, type FaultProfile, NO_NET_FAULTS } from "./faults.ts";
 import type { Flows } from "./flows.ts";
 import { SeededRandom } from "./random.ts";
-import { buildSystem } from "./system.ts";
+import { buildSystem, type System } from "./system.ts";
 import type { TraceEntry } from "./trace.ts";
 import { Clients } from "./workload/clients.ts";
 import { KillOperators } from "./workload/kill-operators.ts";
@@ -29,6 +30,7 @@ import { Operators } from "./workload/operators.ts";
 import { drawPlan, type Plan, POLICIES } from "./workload/plan.ts";
 import { RolloutOperators } from "./workload/rollout-operators.ts";
 import { RunClients } from "./workload/run-clients.ts";
+import { ScheduleOperators } from "./workload/schedule-operators.ts";
 
 /**
  * Deterministic simulation of the shipped control plane: in the safety phase faults are injected and invariants must hold;
@@ -83,6 +85,7 @@ export async function simulate(options: SimulateOptions): Promise<Report> {
   new JobChecker(net, plan, violations, failures, (org) => kills.wasKilled(org));
   const published = checkMessageFlow(net, plan, violations);
   for (const Checker of [RunChecker, RolloutChecker, LimitChecker]) new Checker(net, plan, violations);
+  const schedules = new ScheduleChecker(net, plan, violations);
   const { mutant } = options;
   const settings = { current: mutant?.settings?.(plan.settings) ?? plan.settings };
   const system = buildSystem({
@@ -109,8 +112,9 @@ export async function simulate(options: SimulateOptions): Promise<Report> {
   clients.start(plan);
   runClients.start();
   operators.start();
-  new RolloutOperators(net, system, random.fork("rollout operators"), actions).start(plan.rollouts);
-  new KillOperators(net, system, random.fork("kill operators"), actions).start(plan.kills);
+  startRareOperators(net, system, plan, random, actions);
+  const scheduleOperators = new ScheduleOperators(net, system, random.fork("schedule operators"), actions, violations);
+  scheduleOperators.start(plan.schedules);
   injector.onKernelOutage = () => operators.onKernelOutage();
   for (const atMs of plan.publishedMs) net.timeline.postQuiet(atMs, () => kernel.publishNext());
   injector.start();
@@ -120,6 +124,7 @@ export async function simulate(options: SimulateOptions): Promise<Report> {
   system.stopFaults();
   net.faults = NO_NET_FAULTS;
   kernel.publishLast();
+  scheduleOperators.retireLater(() => schedules.checkSettled());
   await advance(ended, plan.safetyMs + LIVENESS_MS_MAX, () => isIdle(ended));
   operators.stop();
   runClients.stop();
@@ -127,6 +132,17 @@ export async function simulate(options: SimulateOptions): Promise<Report> {
   const counts = { jobs: countStates(net, JOBS), runs: countStates(net, RUNS) };
   if (plan.checksRetention && violations.found.length === 0) await passRetention(ended, settings);
   return { seed: options.seed, crashes: injector.crashes, ...counts, violations: violations.found, ...historyOf(net) };
+}
+
+function startRareOperators(
+  net: SimNet,
+  system: System,
+  plan: Plan,
+  random: SeededRandom,
+  actions: HumanActions,
+): void {
+  new RolloutOperators(net, system, random.fork("rollout operators"), actions).start(plan.rollouts);
+  new KillOperators(net, system, random.fork("kill operators"), actions).start(plan.kills);
 }
 
 function checkAll(ended: Ended, safety: SafetyChecker, actions: HumanActions): void {

@@ -22,7 +22,12 @@ const CAUGHT_BY: Readonly<Record<number, readonly string[]>> = {
   7: ["velocity-counted-after-the-commit"],
   8: ["answer-before-commit"],
   12: ["verdict-lost-on-failed-write"],
+  14: [
+    ...["slot-without-reservation", "schedule-moved-after-its-run", "schedule-moved-before-its-run"],
+    ...["overlap-ignored", "pause-ignored", "catch-up-without-end", "jitter-ignored", "slot-not-armed"],
+  ],
   15: ["arm-follows-the-share", "results-not-measured"],
+  19: ["queue-of-two-slots"],
   21: [
     ...["half-open-unlimited", "approval-of-another-policy", "rerun-keeps-approval", "approvals-kept-unaudited"],
     ...["lock-not-asked-for", "parent-not-told", "compensation-skipped", "compensation-run-twice"],

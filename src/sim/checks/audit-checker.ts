@@ -3,6 +3,7 @@ import { JOBS } from "../../core/model/job.ts";
 import { RUNS, TIMELINE } from "../../core/model/run.ts";
 import type { SimNet } from "../adapters/world.ts";
 import { KILL_OPERATOR } from "../workload/kill-operators.ts";
+import { SCHEDULE_OPERATOR } from "../workload/schedule-plan.ts";
 import type { Violations } from "./violations.ts";
 
 export interface ActionOutcome {
@@ -29,8 +30,9 @@ export class HumanActions {
     const entries = new Map<string, number>();
     for (const { value } of store.rows(AUDIT_PAGES)) {
       for (const { who, kind } of value.entries) {
-        // A kill switch cancels jobs in the name of the person who engaged it.
-        if (!who.startsWith(KILL_OPERATOR) || kind === "kill") entries.set(who, (entries.get(who) ?? 0) + 1);
+        // A kill switch cancels jobs in the name of the person who engaged it, and a schedule starts runs in the name of its author.
+        const own = OWN_KINDS.find(([role]) => who.startsWith(role));
+        if (own === undefined || own[1] === kind) entries.set(who, (entries.get(who) ?? 0) + 1);
       }
     }
     const named = new Set<string | undefined>();
@@ -49,6 +51,11 @@ export class HumanActions {
   }
 }
 
+const OWN_KINDS = [
+  [KILL_OPERATOR, "kill"],
+  [SCHEDULE_OPERATOR, "schedule"],
+] as const;
+
 const EFFECTS = [
   "approved",
   "void",
@@ -63,4 +70,5 @@ const EFFECTS = [
   "deleted",
   "engaged",
   "released",
+  "triggered",
 ];

@@ -10,6 +10,7 @@ import type { Table } from "../../core/model/table.ts";
 import { WORKFLOW_HEADS, WORKFLOW_VERSIONS } from "../../core/model/workflow.ts";
 import { WINDOWS } from "../../core/policy/limits/window.ts";
 import { PROMOTED, ROLLOUTS } from "../../core/rollout/rollout.ts";
+import { SCHEDULES } from "../../core/schedule/schedule.ts";
 import { originalId } from "../../engine/delivery/index.ts";
 import { deadLetterIdOf } from "../../engine/packets.ts";
 import { toBase64 } from "../../protocol/base64.ts";
@@ -44,6 +45,7 @@ export interface Ended {
 export function isIdle(ended: Ended): boolean {
   const { net, clients } = ended;
   if (!clients.isDone || !net.bus.open().next().done || !net.store.rows(PARKED).next().done) return false;
+  if (!net.store.rows(SCHEDULES).next().done) return false;
   if (net.store.unsent(Number.POSITIVE_INFINITY, 1).length > 0 || net.locks.list(1).length > 0) return false;
   for (const { value } of net.store.rows(JOBS)) if (!isFinal(value.state)) return false;
   return areRunsIdle(ended) && net.store.rows(AUDIT_PENDING).next().done === true;
@@ -196,6 +198,7 @@ const TABLES: readonly Table<never>[] = [
   WORKFLOW_VERSIONS,
   WINDOWS,
   SPENT,
+  SCHEDULES,
 ];
 
 /** Compares counters, lists and queues with the records. */

@@ -54,7 +54,7 @@ function checkRunClients({ net, plan, runClients, violations }: Ended): void {
 function checkRunsOfOrders({ net, plan, violations }: Ended): void {
   const made = new Map<string, string>();
   for (const { id, value } of net.store.rows(RUNS)) {
-    if (value.parent) continue;
+    if (value.parent || value.schedule) continue;
     const number = value.labels.run_order ?? "";
     const request = `${value.rerunOf ? "rerun of " : ""}run order ${number}`;
     const known = made.get(request);

@@ -8,6 +8,7 @@ import { LIMIT_MUTANTS } from "./limit-mutants.ts";
 import { ROLLOUT_MUTANTS } from "./rollout-mutants.ts";
 import { RUN_MUTANTS } from "./run-mutants.ts";
 import { SAFETY_MUTANTS } from "./safety-mutants.ts";
+import { SCHEDULE_MUTANTS } from "./schedule-mutants.ts";
 import { STORE_MUTANTS } from "./store-mutants.ts";
 
 /** A known bug that removes one guarantee of a port or one rule of the engine. One of the named checkers must catch it. */
@@ -26,6 +27,7 @@ export const MUTANTS: readonly Mutant[] = [
   ...CLOCK_MUTANTS,
   ...ROLLOUT_MUTANTS,
   ...LIMIT_MUTANTS,
+  ...SCHEDULE_MUTANTS,
 ];
 
 export function mutantNamed(name: string): Mutant | undefined {

@@ -8,6 +8,7 @@ import { drawKills, type KillPlan } from "./kill-operators.ts";
 import { LIMIT_RULES, LIMITED_TOPICS } from "./limits.ts";
 import { drawRollouts, type RolloutPlan } from "./rollout-operators.ts";
 import { drawRuns, type RunPlan } from "./run-plan.ts";
+import { drawSchedules, SCHEDULED_WORKFLOWS, type SchedulePlan } from "./schedule-plan.ts";
 import { TALLY_TTL_MS } from "./tally.ts";
 import { APPROVAL_TOPIC, DENIED_TOPIC, WORKER_ACTIONS, type WorkerAction } from "./workers.ts";
 
@@ -28,6 +29,7 @@ export interface Plan {
   readonly leases: readonly LeasePlan[];
   readonly rollouts: readonly RolloutPlan[];
   readonly kills: readonly KillPlan[];
+  readonly schedules: readonly SchedulePlan[];
   /** The times at which the next policy is published. */
   readonly publishedMs: readonly number[];
 }
@@ -148,7 +150,9 @@ export function drawPlan(random: SeededRandom, jobs: number, profile: FaultProfi
   // A rollback and a kill switch must have a minute to reach every process.
   const safetyMs = rollouts.length + kills.length === 0 ? plainMs : plainMs + 30_000;
   // A fifth of the orders are runs, each with several jobs.
-  const runs = Math.floor(jobs / 5);
+  const runCount = Math.floor(jobs / 5);
+  const runs = drawRuns(random.fork("runs"), runCount, safetyMs, ORGS);
+  const schedules = drawSchedules(random.fork("scheduled workflows"), safetyMs, runs);
   const skew = (): number => Math.round(random.between(-0.5, 0.5) * faults.process.skewMsMax);
   // In half of the seeds some processes have a local kernel; otherwise all use the remote one.
   const localRate = random.chance(0.5) ? 0.5 : 0;
@@ -180,15 +184,16 @@ export function drawPlan(random: SeededRandom, jobs: number, profile: FaultProfi
     workers,
     orders: withLimited(
       random.fork("limited orders"),
-      drawOrders(random.fork("orders"), jobs - runs, safetyMs),
+      drawOrders(random.fork("orders"), jobs - runCount, safetyMs),
       safetyMs,
     ),
-    runs: drawRuns(random.fork("runs"), runs, safetyMs, ORGS),
+    runs: schedules.length === 0 ? runs : { ...runs, workflows: [...runs.workflows, ...SCHEDULED_WORKFLOWS] },
     tallies: drawTallies(random.fork("tallies"), Math.ceil(jobs / 3), safetyMs, profile !== "none"),
     garbage: drawGarbage(random.fork("garbage"), Math.ceil(jobs / 25), safetyMs),
     leases: drawLeases(random.fork("leases"), safetyMs),
     rollouts,
     kills,
+    schedules,
     publishedMs: POLICIES.slice(2).map(() => random.between(0, safetyMs)),
   };
 }
@@ -222,7 +227,7 @@ export function drawLease(random: SeededRandom, withinMs: number): LeasePlan {
 
 /** The shipped defaults with limits and timeouts small enough to be reached. */
 function drawSettings(random: SeededRandom, profile: FaultProfile, hasClockSteps: boolean): Settings {
-  const configured = configure({});
+  const configured = configure({ env: { CORDUM_LIMITS_SCHEDULE_INTERVAL_MIN_MS: "1000" } });
   if (configured.kind === "bad") throw new Error(`the default settings are invalid: ${configured.problems.join("; ")}`);
   const { settings } = configured.config;
   const isPlain = profile === "none";
