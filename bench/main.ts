@@ -19,6 +19,7 @@ import { POLICY_SUITE } from "./suites/policy.ts";
 import { PROCESSES_SUITE } from "./suites/processes.ts";
 import { ROLLOUT_SUITE } from "./suites/rollout.ts";
 import { RUNS_SUITE } from "./suites/runs.ts";
+import { SCHEDULES_SUITE } from "./suites/schedules.ts";
 import { TIMERS_SUITE } from "./suites/timers.ts";
 
 const SUITES: Readonly<Record<SuiteName, Suite>> = {
@@ -29,6 +30,7 @@ const SUITES: Readonly<Record<SuiteName, Suite>> = {
   parked: PARKED_SUITE,
   lateness: LATENESS_SUITE,
   timers: TIMERS_SUITE,
+  schedules: SCHEDULES_SUITE,
   lists: LISTS_SUITE,
   policy: POLICY_SUITE,
   runs: RUNS_SUITE,

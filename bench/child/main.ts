@@ -6,6 +6,7 @@ import { runFanOut } from "./cordum/fan-out.ts";
 import { serveFanControl, serveFanWorkers } from "./cordum/fan-out-processes.ts";
 import { fillLists } from "./cordum/lists.ts";
 import { runPaired } from "./cordum/paired.ts";
+import { runSchedules } from "./cordum/schedules.ts";
 import { runTimers } from "./cordum/timers.ts";
 import { runLateness } from "./lateness.ts";
 import { runLocks } from "./lock-contention.ts";
@@ -52,6 +53,8 @@ function figuresOf(task: Task): Promise<unknown> {
       return runLateness(task, openJobBackend);
     case "timers":
       return runTimers(task);
+    case "schedules":
+      return runSchedules(task);
     case "fill-lists":
       return fillLists(task);
     case "policy":

@@ -7,6 +7,7 @@ export type Task =
   | ParkedTask
   | LatenessTask
   | TimersTask
+  | SchedulesTask
   | FillListsTask
   | PolicyTask
   | AdmissionTask
@@ -116,7 +117,7 @@ export interface LatenessTask extends Times {
   readonly delayMs: number;
 }
 
-/** Sweeps with pending timers of which none is due. */
+/** Sweeps with pending timers and schedules of which none is due. */
 export interface TimersTask {
   readonly kind: "timers";
   readonly backend: BackendSpec;
@@ -124,6 +125,15 @@ export interface TimersTask {
   readonly rounds: number;
   /** Per round. */
   readonly sweeps: number;
+  readonly serverPids: readonly number[];
+}
+
+/** Schedules with a slot in the same second. */
+export interface SchedulesTask {
+  readonly kind: "schedules";
+  readonly backend: BackendSpec;
+  readonly schedules: number;
+  readonly jitterMs: number;
   readonly serverPids: readonly number[];
 }
 
@@ -252,6 +262,17 @@ export interface LatenessFigures {
 export interface TimersFigures {
   /** CPU time of one sweep, client and servers; the minimum of the rounds. */
   readonly sweepUs: number;
+  readonly faults: readonly string[];
+}
+
+export interface SchedulesFigures {
+  /** From the start of a slot, with its jitter, to its run. */
+  readonly lateP50Ms: number;
+  readonly lateP99Ms: number;
+  /** From the slot to the last run. */
+  readonly lastMs: number;
+  /** Client and servers, per start. */
+  readonly startUs: number;
   readonly faults: readonly string[];
 }
 

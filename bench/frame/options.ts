@@ -17,6 +17,7 @@ export const SUITE_NAMES = [
   "parked",
   "lateness",
   "timers",
+  "schedules",
   "lists",
   "policy",
   "runs",

@@ -4,11 +4,11 @@ import { type System, withFreshServers } from "../frame/servers.ts";
 import { atMost, type Bench, type Suite } from "../frame/suite.ts";
 import { CLUSTER, EMBEDDED } from "./jobs.ts";
 
-/** Cost of pending timers that are not due. */
+/** Cost of pending timers and schedules that are not due. */
 export const TIMERS_SUITE: Suite = {
-  title: "timers: CPU of a sweep without due timers (name, pending timers)",
+  title: "timers: CPU of a sweep without due timers (name, pending timers and schedules)",
   notes: [
-    "the timers are written first, without measurement; then the world is reopened with empty caches",
+    "timers and schedules, half of each, are written first, without measurement; then the world is reopened with empty caches",
     "CPU of the process and of its servers per sweep; at the end one timer is due and must be the only one that fires",
   ],
   columns: [
@@ -28,7 +28,7 @@ export const TIMERS_SUITE: Suite = {
             `timers, round ${round}: ${system.name}, ${pending} pending: ${sweepMs.toFixed(3)} ms per sweep`,
           );
           series.add(system.name, pending, { sweep_ms: sweepMs });
-          faults.push(...figures.faults.map((fault) => `${system.name}, ${pending} timers: ${fault}`));
+          faults.push(...figures.faults.map((fault) => `${system.name}, ${pending} pending: ${fault}`));
         }
       }
     }
@@ -40,7 +40,7 @@ export const TIMERS_SUITE: Suite = {
     const most = sizes.at(-1) ?? FEW;
     const targets = SYSTEMS.map(({ name }) =>
       atMost(
-        `${name}: CPU per sweep with ${most.toLocaleString("en")} timers ≤ 1.5 × 1,000 timers`,
+        `${name}: CPU per sweep with ${most.toLocaleString("en")} timers and schedules ≤ 1.5 × 1,000`,
         series.median(name, most, "ratio"),
         1.5,
       ),
@@ -66,7 +66,7 @@ function measure({ children, isQuick }: Bench, system: System, pending: number):
 const FEW = 1_000;
 const PENDING = [FEW, 100_000, 1_000_000];
 const PENDING_MAX_QUICK = 100_000;
-/** Writing a million timers takes longer than measuring. */
+/** Writing a million records takes longer than measuring. */
 const ROUNDS_MAX = 3;
 const SYSTEMS: readonly System[] = [
   { name: CLUSTER, kind: "cluster", concurrency: 1 },

@@ -1,11 +1,13 @@
-/** The cost of a sweep with many pending timers that are not due. */
+/** The cost of a sweep with many pending timers and schedules that are not due. */
 import { defaultSettings } from "../../../src/config/config.ts";
 import { RESERVATIONS } from "../../../src/core/jobs/idempotency.ts";
+import { SCHEDULES } from "../../../src/core/schedule/schedule.ts";
 import { openEngine } from "../../../src/engine/engine.ts";
 import { Sweeper } from "../../../src/engine/maintenance/sweeper.ts";
 import type { Change } from "../../../src/ports/store.ts";
 import { put } from "../../../src/ports/store.ts";
 import type { World } from "../../../src/ports/world.ts";
+import { burstSchedule } from "./schedule-burst.ts";
 
 /** The CPU time of one sweep without due timers: the minimum over several rounds. */
 export async function leastSweepUs(
@@ -31,12 +33,19 @@ export async function firedNow({ store, clock }: World): Promise<readonly string
   return due.map(({ id }) => id);
 }
 
+/** Every second one is a schedule. */
 export async function fillPending({ store, clock }: World, pending: number): Promise<void> {
   const fromMs = clock.now() + FAR_MS;
   for (let done = 0; done < pending; done += CHUNK) {
     const commits = Array.from({ length: Math.min(CHUNK, pending - done) / EACH }, (_, at) => {
-      const ids = Array.from({ length: EACH }, (_, n) => `far-${done + at * EACH + n}`);
-      return store.commit(changeOf(fromMs + done, ids, fromMs));
+      const ns = Array.from({ length: EACH / 2 }, (_, n) => done + at * EACH + n);
+      const change = changeOf(
+        fromMs + done,
+        ns.map((n) => `far-${n}`),
+        fromMs,
+      );
+      const schedules = ns.map((n) => put(SCHEDULES, `far-${n}`, null, burstSchedule(n, fromMs + done, 0)));
+      return store.commit({ ...change, puts: [...change.puts, ...schedules] });
     });
     await Promise.all(commits);
   }
@@ -49,7 +58,7 @@ function changeOf(dueMs: number, ids: readonly string[], atMs: number): Change {
 }
 
 const FAR_MS = 24 * 3_600_000;
-/** Timers per commit. */
+/** Timers and schedules per commit. */
 const EACH = 10;
-/** Timers per batch of concurrent commits. */
+/** In one batch of concurrent commits. */
 const CHUNK = 5_000;

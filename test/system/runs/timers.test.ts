@@ -41,7 +41,7 @@ test("fires 100,000 timers of one instant in one sweep from disk", async () => {
 }, 120_000);
 
 test.each(["embedded", "NATS + Redis"] as const)(
-  "%s: the cost of a sweep does not grow with the number of pending timers",
+  "%s: the cost of a sweep does not grow with the number of pending timers and schedules",
   async (kind) => {
     const few = await sweepPast(kind, 1_000);
     const many = await sweepPast(kind, 100_000);
