@@ -12,10 +12,10 @@ import {
   migrate,
   openFile,
   sqliteModule,
-  userVersion,
 } from "./database.ts";
 import { syncPath } from "./files.ts";
 import { DamageError } from "./integrity/checksum.ts";
+import { userVersion } from "./integrity/header.ts";
 import { verifyTables } from "./integrity/verify.ts";
 import { readJournal, readJournalFile } from "./journal-file.ts";
 import { Manifest } from "./manifest.ts";

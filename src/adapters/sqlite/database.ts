@@ -1,19 +1,9 @@
 import { randomBytes } from "node:crypto";
-import {
-  closeSync,
-  existsSync,
-  mkdirSync,
-  openSync,
-  readFileSync,
-  readSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from "node:fs";
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { syncPath } from "./files.ts";
 import { checkSum, DamageError, rowSum } from "./integrity/checksum.ts";
+import { APPLICATION_ID, applicationId, checkFormat, checkVersion, userVersion } from "./integrity/header.ts";
 import { Journal } from "./journal.ts";
 import { createJournalFile, type JournalDamage, readJournal, readJournal3, readJournalFile } from "./journal-file.ts";
 import { Manifest } from "./manifest.ts";
@@ -73,28 +63,6 @@ function checkFiles(sqlite: SqliteModule, path: string): void {
     }
   } finally {
     db?.close();
-  }
-}
-
-/** The schema version is in the header twice, so a flipped bit is not taken for a newer version. Older databases have no mark. */
-function checkVersion(db: Database, file: string): void {
-  const marked = applicationId(db) - APPLICATION_ID;
-  const version = userVersion(db);
-  if (marked > 0 && marked <= SCHEMA_MAX && marked !== version) {
-    throw new DamageError(`\`${file}\`: the header is damaged (schema ${version} and ${marked})`);
-  }
-}
-
-/** SQLite opens a database of an unknown write format for reading only. */
-function checkFormat(file: string): void {
-  const fd = openSync(file, "r");
-  try {
-    const header = Buffer.alloc(20);
-    readSync(fd, header);
-    const [write, read] = [header[18], header[19]];
-    if (write !== read) throw new DamageError(`\`${file}\`: the header is damaged (formats ${write} and ${read})`);
-  } finally {
-    closeSync(fd);
   }
 }
 
@@ -299,10 +267,6 @@ export function migrate(db: Database, migrations: readonly string[], path: strin
   if (applicationId(db) !== mark) db.exec(`pragma application_id = ${mark}`);
 }
 
-/** "cord" in ASCII. The schema version is added to it. */
-export const APPLICATION_ID = 0x636f7264;
-const SCHEMA_MAX = 10_000;
-
 export const DATA_FILE = "cordum.db";
 export const JOURNAL_FILE = "cordum.journal";
 export const MANIFEST_FILE = "cordum.manifest";
@@ -386,13 +350,6 @@ function readHolder(file: string): string {
     return "unknown";
   }
 }
-
-export function userVersion(db: Database): number {
-  return (db.prepare("pragma user_version").get() as { user_version: number }).user_version;
-}
-
-const applicationId = (db: Database): number =>
-  (db.prepare("pragma application_id").get() as { application_id: number }).application_id;
 
 function isEmpty(db: Database): boolean {
   return (db.prepare("select count(*) as n from sqlite_schema").get() as { n: number }).n === 0;

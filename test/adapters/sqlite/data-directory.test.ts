@@ -2,7 +2,8 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs"
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { APPLICATION_ID, type Database, migrate, openDataDirectory } from "../../../src/adapters/sqlite/database.ts";
+import { type Database, migrate, openDataDirectory } from "../../../src/adapters/sqlite/database.ts";
+import { APPLICATION_ID } from "../../../src/adapters/sqlite/integrity/header.ts";
 import { MIGRATIONS } from "../../../src/adapters/sqlite/schema.ts";
 import { numberOf } from "./directory.ts";
 
