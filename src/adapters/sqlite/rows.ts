@@ -178,11 +178,24 @@ const quote = (text: string): string => (NEEDS_ESCAPE.test(text) ? JSON.stringif
 // biome-ignore lint/suspicious/noControlCharactersInRegex: JSON escapes them
 const NEEDS_ESCAPE = /["\\\u0000-\u001f\ud800-\udfff]/;
 
+/** Few names are in most changes (`sharedName`). */
+function quotedName(name: string): string {
+  let quoted = quotedNames.get(name);
+  if (quoted === undefined) {
+    if (quotedNames.size >= QUOTED_NAMES_MAX) quotedNames.clear();
+    quoted = quote(name);
+    quotedNames.set(name, quoted);
+  }
+  return quoted;
+}
+const quotedNames = new Map<string, string>();
+const QUOTED_NAMES_MAX = 4_096;
+
 function encodeEntries(entries: FlatEntries): string {
   let text = "[";
   for (let at = 0; at < entries.length; at++) {
     const entry = entries[at]!;
-    text += `${at === 0 ? "" : ","}${typeof entry === "string" ? quote(entry) : entry}`;
+    text += `${at === 0 ? "" : ","}${typeof entry === "string" ? quotedName(entry) : entry}`;
   }
   return `${text}]`;
 }

@@ -189,10 +189,13 @@ function preparePut(put: Put): PreparedPut {
 }
 
 function flatten(entries: Put["to"]["lists"]): FlatEntries {
+  if (entries.length === 0) return NO_ENTRIES;
   const values: (string | number)[] = [];
   for (const { name, score } of entries) values.push(name, score);
   return values;
 }
+
+const NO_ENTRIES: FlatEntries = [];
 
 function checkScore({ table, id }: Put, score: number): void {
   if (Number.isSafeInteger(score) && score >= 0) return;

@@ -2,6 +2,7 @@ import type { WireError } from "../retry/intent.ts";
 import { type Arms, type Measures, unitLists } from "./arms.ts";
 import type { Caller } from "./caller.ts";
 import type { Payload } from "./job.ts";
+import { sharedName } from "./lists/shared-name.ts";
 import { storedBytesOf } from "./quota.ts";
 import type { Compensation, StepCompensation } from "./runs/compensation.ts";
 import type { CounterName, Placement, Table, Writable } from "./table.ts";
@@ -272,8 +273,11 @@ export const RUNS: Table<Run> = {
   },
 };
 
-export const runsOf = (org: string, state?: RunState): string => (state ? `runs/${org}/${state}` : `runs/${org}`);
-export const runsOfWorkflow = (org: string, workflowId: string): string => `runs_of/${org}/${workflowId}`;
+export const runsOf = (org: string, state?: RunState): string => runsName(org, state ?? "");
+const runsName = sharedName((org, state) => (state === "" ? `runs/${org}` : `runs/${org}/${state}`));
+export const runsOfWorkflow: (org: string, workflowId: string) => string = sharedName(
+  (org, workflowId) => `runs_of/${org}/${workflowId}`,
+);
 /** Bounded by `limits.max_concurrent_runs`. */
 export const RUNS_GROUP = "runs";
 export const runsOpenOf = (org: string): CounterName => ({ group: RUNS_GROUP, name: org });

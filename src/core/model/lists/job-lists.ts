@@ -3,6 +3,7 @@ import { bareTopic } from "../canonical.ts";
 import type { Job, JobState } from "../job.ts";
 import type { Entry } from "../table.ts";
 import { indexedLabels } from "./labels.ts";
+import { sharedName } from "./shared-name.ts";
 
 /** Of a job of an earlier version. */
 export const unfilteredLists = ({ org, state, createdMs: score }: Job): Entry[] => [
@@ -33,9 +34,11 @@ export function filterLists({ org, state, topic, labels, wait, createdMs: score 
 
 /** By state or `waitPhase`, topic (without `job.`; "" for any) and label (`labelPart`, which clients choose and is last). */
 export function jobsOf(org: string, phase: string, topic = "", label = ""): string {
-  if (label !== "") return `jobs/${org}/${phase}/${topic}/${label}`;
-  return topic === "" ? `jobs/${org}/${phase}` : `jobs/${org}/${phase}/${topic}`;
+  return label === "" ? unlabelledName(org, phase, topic) : `jobs/${org}/${phase}/${topic}/${label}`;
 }
+const unlabelledName = sharedName((org, phase, topic) =>
+  topic === "" ? `jobs/${org}/${phase}` : `jobs/${org}/${phase}/${topic}`,
+);
 export const waitPhase = (state: JobState, retryClass: RetryClass): string => `${state}~${retryClass}`;
 /** The jobs of earlier versions that have no lists for filters yet. */
 export const unindexedJobsOf = (org: string): string => `jobs/${org}`;
