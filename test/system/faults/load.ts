@@ -149,6 +149,7 @@ interface Answer {
 const TOPIC = "load.echo";
 const JSON_TYPE = { "content-type": "application/json" };
 const LANES = 6;
-const THINK_MS = 40;
+/** Enough for jobs in every state at each fault; more of them only cost CPU time. */
+const THINK_MS = 120;
 const READ_AHEAD = 40;
 const ANSWER_MS_MAX = 3_000;
