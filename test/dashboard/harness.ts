@@ -143,6 +143,15 @@ async function launchBrowser(): Promise<Browser> {
   return chromium.launch({ executablePath, args: process.getuid?.() === 0 ? [...args, "--no-sandbox"] : args });
 }
 
+/** What the copy menu of a button copies. */
+export async function copied(page: Page, button: string, as: "curl" | "CLI"): Promise<string> {
+  await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+  await page.getByLabel(`copy “${button}” as a command`).click();
+  await page.getByRole("button", { name: `Copy as ${as}` }).click();
+  await page.getByText("copied").first().waitFor();
+  return (await page.evaluate("navigator.clipboard.readText()")) as string;
+}
+
 interface Finding {
   readonly id: string;
   readonly impact: string | null;

@@ -33,6 +33,16 @@ test("creates a key, shows its secret once, and revokes it", async () => {
   expect(await page.content()).not.toContain(secret);
   await expectAccessible(page);
   const row = page.getByRole("row").filter({ hasText: "ci@example.org" });
+  await page.reload();
+  await row.getByTitle("in the audit log").waitFor();
+  await row.getByRole("link", { name: /^explain key/ }).click();
+  const panel = page.getByRole("dialog", { name: "What may this key do?" });
+  await panel.getByText("read, submit", { exact: true }).waitFor();
+  await panel.getByText("by ops").waitFor();
+  await panel.getByText(/cordum key create --tenant default --role submitter/).waitFor();
+  expect(await panel.getByText("no recorded use").count()).toBe(0);
+  await expectAccessible(page);
+  await page.keyboard.press("Escape");
   await row.getByRole("button", { name: "Revoke", exact: true }).click();
   await page.getByRole("dialog", { name: "Revoke ci?" }).getByRole("button", { name: "Revoke", exact: true }).click();
   await row.getByText("revoked").first().waitFor();

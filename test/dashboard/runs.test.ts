@@ -1,6 +1,6 @@
 import type { Page } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { Dashboard, expectAccessible } from "./harness.ts";
+import { copied, Dashboard, expectAccessible } from "./harness.ts";
 
 let dashboard: Dashboard;
 
@@ -81,5 +81,40 @@ test("a run that is undone shows what was undone; it is stopped, and a failed co
   await section.getByRole("button", { name: "Retry", exact: true }).click();
   const history = async () => JSON.stringify((await dashboard.api.jobs.get(`${run_id}:seat.undo@1`)).history);
   await expect.poll(history).toContain("revived");
+  await page.context().close();
+});
+
+test("an event is sent to a waiting run, and the earlier iterations of its loop are listed", async () => {
+  const reply = { type: "wait", event: "customer.answered", depends_on: ["answer"], timeout_sec: 300 };
+  const steps = { answer: { topic: "demo.echo" }, reply };
+  const talk = { type: "loop", until: "iteration == 2", max_iterations: 5, timeout_sec: 600, steps };
+  await dashboard.api.workflows.apply({ id: "chat", steps: { talk } } as never);
+  const { run_id } = await dashboard.api.runs.start("chat", { input: {} });
+  const page = await dashboard.open(`/runs/${run_id}?step=reply`);
+  const dialog = page.getByRole("dialog", { name: "Send an event" });
+  const step = page.getByRole("region", { name: "Step reply" });
+  for (const text of ["it works", "thanks"]) {
+    await step.getByText("customer.answered").waitFor();
+    await page.getByRole("button", { name: "Send event …" }).click();
+    expect(await dialog.getByLabel("Name").inputValue()).toBe("customer.answered");
+    await dialog.getByLabel("Data").fill("{");
+    expect(await dialog.getByRole("button", { name: "Send", exact: true }).isDisabled()).toBe(true);
+    await dialog.getByLabel("Data").fill(`{"text":"${text}"}`);
+    if (text === "thanks") {
+      await expectAccessible(page);
+      const command = `cordum run event ${run_id} customer.answered '{"text":"thanks"}'`;
+      expect(await copied(page, "Send", "CLI")).toBe(command);
+      expect(await copied(page, "Send", "curl")).toContain(`/workflow-runs/${run_id}/events`);
+    }
+    await dialog.getByRole("button", { name: "Send", exact: true }).click();
+    await page.getByText("step reply took the event").first().waitFor();
+  }
+  await page.locator(".page-title .badge", { hasText: "succeeded" }).waitFor();
+  expect(await page.getByRole("button", { name: "Send event …" }).count()).toBe(0);
+  await page.goto(`${dashboard.url}/runs/${run_id}?step=talk`);
+  const rows = page.getByRole("table", { name: "iterations of answer" }).getByRole("row");
+  await expect.poll(() => rows.count()).toBe(3);
+  expect(await rows.nth(1).getByRole("cell").first().textContent()).toBe("1");
+  await expectAccessible(page);
   await page.context().close();
 });

@@ -234,7 +234,7 @@ export const SCENES: readonly Scene[] = [
     prepare: (page) => page.getByRole("button", { name: "Edit …" }).click(),
   },
   { name: "settings", path: "/settings" },
-  { name: "setting", path: "/settings?q=retry&setting=retry.lock_busy.policy" },
+  { name: "setting", path: "/settings?q=retry&explain=setting:retry.lock_busy.policy" },
   {
     name: "simulator",
     path: "/simulator?seed=1&runs=20&mutant=ack-before-work&at=300",

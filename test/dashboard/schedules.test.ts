@@ -1,6 +1,6 @@
 // Schedules: created, changed, paused, started, backfilled and deleted from the browser.
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { Dashboard, expectAccessible } from "./harness.ts";
+import { copied, Dashboard, expectAccessible } from "./harness.ts";
 
 let dashboard: Dashboard;
 
@@ -28,6 +28,8 @@ test("creates a schedule, with the problems of the control plane in the dialog",
   expect(await create.isDisabled()).toBe(true);
   await dialog.getByLabel("Input of each run").fill('{ "n": 1 }');
   await expectAccessible(page);
+  const command = await copied(page, "Create", "CLI");
+  expect(command).toMatch(/^printf %s '\{"id":"nightly",.*\}' \| cordum schedule apply -$/);
   await create.click();
   await dialog
     .getByText(/minute/i)

@@ -29,8 +29,9 @@ test("L49: shows every setting with value, unit and origin; the filter is in the
   await page.reload();
   await table.getByText("30 s (30,000 ms)").waitFor();
   expect(await table.getByRole("row").count()).toBe(2);
-  await table.getByRole("link", { name: "bus.ack_wait_ms" }).click();
-  const drawer = page.getByRole("dialog", { name: "bus.ack_wait_ms" });
+  await table.getByRole("link", { name: "explain setting bus.ack_wait_ms" }).click();
+  const drawer = page.getByRole("dialog", { name: "Why does this setting have its value?" });
+  await drawer.getByText("is the default: no file, variable or flag sets it").waitFor();
   await drawer.getByText("CORDUM_BUS_ACK_WAIT_MS").waitFor();
   await expectAccessible(page);
   await page.context().close();

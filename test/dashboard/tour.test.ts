@@ -1,6 +1,7 @@
 // The tour of a demo: its buttons cause real incidents, which the other pages show.
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { Dashboard, expectAccessible } from "./harness.ts";
+import { cordum } from "../cli/run.ts";
+import { copied, Dashboard, expectAccessible } from "./harness.ts";
 
 let dashboard: Dashboard;
 
@@ -64,6 +65,7 @@ test("one button stops the safety kernel: jobs wait, the breaker opens; started 
 
 test("one button makes a lock hot: its retries are in the waves, and the run ends", async () => {
   const page = await dashboard.open("/");
+  expect(await copied(page, "Make a lock hot", "CLI")).toBe("cordum demo hot-lock");
   await page.getByRole("button", { name: "Make a lock hot", exact: true }).click();
   await page.getByRole("link", { name: "Watch the waves" }).waitFor();
   expect(await page.getByRole("button", { name: "Make a lock hot", exact: true }).isDisabled()).toBe(true);
@@ -99,4 +101,16 @@ test("only roles that operate all tenants get the tour, and requests of others a
     await page.context().close();
   }
   expect((await dashboard.api.request("GET /demo", {})).kernel_stopped).toBe(false);
+});
+
+test("the same incidents have commands", async () => {
+  const env = { CORDUM_URL: dashboard.url, CORDUM_API_KEY: await dashboard.keyOf("admin", "*") };
+  for (const [command, state] of [
+    ["stop-kernel", "stopped"],
+    ["start-kernel", "answers"],
+    ["status", "answers"],
+  ] as const) {
+    const { out, exitCode } = await cordum(["demo", command], env);
+    expect([exitCode, out]).toEqual([0, expect.stringMatching(new RegExp(`safety kernel +${state}\\n`))]);
+  }
 });

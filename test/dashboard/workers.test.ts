@@ -35,6 +35,11 @@ test("shows the load of workers, what they work on, and topics without workers",
   await expect.poll(() => row.innerText()).toContain("pay.out");
   await table.getByRole("row").filter({ hasText: "demo-worker" }).getByText("0/64").waitFor();
   await page.getByText("pay.in").first().waitFor();
+  await page.getByRole("link", { name: "explain worker demo-worker" }).click();
+  const panel = page.getByRole("dialog", { name: "Which jobs does this worker get?" });
+  await panel.getByText("no job waits for a topic that it serves").waitFor();
+  await expectAccessible(page);
+  await page.keyboard.press("Escape");
   await expectAccessible(page);
   await page.getByLabel("Pool", { exact: true }).selectOption("payments");
   expect(new URL(page.url()).search).toBe("?pool=payments");
@@ -53,6 +58,11 @@ test("drains a pool and resumes it", async () => {
   await expectAccessible(page);
   const draining = async () => (await dashboard.api.request("GET /pools", {})).items.map((pool) => pool.draining);
   expect(await draining()).toEqual([true]);
+  await page.getByRole("link", { name: "explain worker pay-1" }).click();
+  const panel = page.getByRole("dialog", { name: "Which jobs does this worker get?" });
+  await panel.getByText("blocked").waitFor();
+  await panel.getByRole("button", { name: "cordum pool resume payments" }).waitFor();
+  await page.keyboard.press("Escape");
   await pools.getByRole("button", { name: "Resume", exact: true }).click();
   await pools.getByText("open").waitFor();
   expect(await draining()).toEqual([false]);

@@ -39,8 +39,9 @@ export function quoted(text: string): string {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
 
-/** `asCli("job cancel", [id], "")`. */
-export function asCli(command: string, args: readonly string[], tenant: string): string {
+/** `asCli("job cancel", [id], "")`. `stdin`: what the command reads. */
+export function asCli(command: string, args: readonly string[], tenant: string, stdin?: string): string {
+  const input = stdin === undefined ? [] : ["printf", "%s", quoted(stdin), "|"];
   const chosen = tenant === "" ? [] : [`CORDUM_TENANT=${quoted(tenant)}`];
-  return [...chosen, "cordum", command, ...args.map(quoted)].join(" ");
+  return [...input, ...chosen, "cordum", command, ...args.map(quoted)].join(" ");
 }

@@ -41,6 +41,8 @@ export interface ActionProps<K extends OperationName> extends Shared {
   readonly args: Arguments<K>;
   /** Command and arguments: `["job cancel", id]`. Null: the CLI has no command for it. */
   readonly cli: readonly [string, ...string[]] | null;
+  /** What the command reads from its standard input. */
+  readonly stdin?: string;
   /** Message after success. */
   readonly done?: string | ((response: Operations[K]["response"]) => string);
   readonly onDone?: (response: Operations[K]["response"]) => void;
@@ -54,7 +56,7 @@ export interface Confirmation {
 }
 
 export function Action<K extends OperationName>(props: ActionProps<K>) {
-  const { send, args, cli, done, onDone, label } = props;
+  const { send, args, cli, stdin, done, onDone, label } = props;
   const { body, ...rest } = args as { body?: object };
   const run = async (extra: object) => {
     const isEmpty = body === undefined && Object.keys(extra).length === 0;
@@ -65,7 +67,8 @@ export function Action<K extends OperationName>(props: ActionProps<K>) {
   };
   const request: Request = { name: send, ...(args as Omit<Request, "name">) };
   const curl = asCurl(request, location.origin, chosenTenant.value);
-  return <ActionButton {...props} curl={curl} cli={cli && asCli(cli[0], cli.slice(1), chosenTenant.value)} run={run} />;
+  const command = cli && asCli(cli[0], cli.slice(1), chosenTenant.value, stdin);
+  return <ActionButton {...props} curl={curl} cli={command} run={run} />;
 }
 
 export interface ActionButtonProps extends Shared {

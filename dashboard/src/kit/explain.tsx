@@ -17,13 +17,19 @@ import { Prose } from "./prose.tsx";
 import { Empty, Show } from "./state.tsx";
 import { Time } from "./time.tsx";
 
-type Explainer = ComponentType<{ readonly id: string }>;
+interface Explainer {
+  readonly View: ComponentType<{ readonly id: string }>;
+  readonly title?: string;
+}
 
-const explainers = signal<Readonly<Record<string, Explainer>>>({ job: JobExplanation, run: RunExplanation });
+const explainers = signal<Readonly<Record<string, Explainer>>>({
+  job: { View: JobExplanation },
+  run: { View: RunExplanation },
+});
 
 /** Adds a kind of record to the panel. */
-export function addExplainer(kind: string, explainer: Explainer): void {
-  explainers.value = { ...explainers.peek(), [kind]: explainer };
+export function addExplainer(kind: string, View: Explainer["View"], title?: string): void {
+  explainers.value = { ...explainers.peek(), [kind]: { View, ...(title === undefined ? {} : { title }) } };
 }
 
 export function Explain({ of, id }: { readonly of: string; readonly id: string }) {
@@ -40,15 +46,11 @@ export function Explain({ of, id }: { readonly of: string; readonly id: string }
 
 export function ExplainPanel() {
   const [, kind, id] = /^(\w+):(.+)$/s.exec(param("explain")) ?? [];
-  const View = kind === undefined ? undefined : explainers.value[kind];
-  if (View === undefined || id === undefined) return null;
+  const explainer = kind === undefined ? undefined : explainers.value[kind];
+  if (explainer === undefined || id === undefined) return null;
+  const { View, title = `Why is this ${kind} here?` } = explainer;
   return (
-    <Dialog
-      key={`${kind}:${id}`}
-      kind="drawer"
-      title={`Why is this ${kind} here?`}
-      onClose={() => setParams({ explain: null })}
-    >
+    <Dialog key={`${kind}:${id}`} kind="drawer" title={title} onClose={() => setParams({ explain: null })}>
       <View id={id} />
     </Dialog>
   );
@@ -124,6 +126,37 @@ function RunExplanation({ id }: { readonly id: string }) {
   );
 }
 
+interface Reason {
+  readonly reason: string;
+  readonly until: string | null;
+  /** A command. */
+  readonly unblocks: string | null;
+}
+
+/** Why a record is in its state, each reason with the command that changes it. */
+export function Reasons({ of }: { readonly of: readonly Reason[] }) {
+  return (
+    <ul class="remedies">
+      {of.map(({ reason, until, unblocks }) => (
+        <li key={reason}>
+          <span>
+            <Prose text={reason} /> {until !== null && <Time at={until} both />}
+          </span>
+          {unblocks !== null && <Command text={unblocks} />}
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function Command({ text }: { readonly text: string }) {
+  return (
+    <button type="button" class="command mono" title="copy" onClick={() => copyText(text)}>
+      {text}
+    </button>
+  );
+}
+
 export function Remedies({
   items,
 }: {
@@ -136,11 +169,7 @@ export function Remedies({
         {items.map(({ what, command }) => (
           <li key={what}>
             <span>{what}</span>
-            {command !== null && (
-              <button type="button" class="command mono" title="copy" onClick={() => copyText(command)}>
-                {command}
-              </button>
-            )}
+            {command !== null && <Command text={command} />}
           </li>
         ))}
       </ul>

@@ -1,5 +1,5 @@
 /** JSON of any size as text: the first lines, then more on request (L54). Values are text, never markup. */
-import { useSignal } from "@preact/signals";
+import { type Signal, useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { copyText } from "./action.tsx";
 import { Icon } from "./icon.tsx";
@@ -59,3 +59,47 @@ const HIDDEN = '"[redacted]"';
 const LINES = 40;
 const WIDTH_MAX = 2_000;
 const CHARACTERS_MAX = 500_000;
+
+export type ReadJson =
+  | { readonly kind: "ok"; readonly value: unknown }
+  | { readonly kind: "bad"; readonly why: string };
+
+/** A placeholder of a hidden value would be sent as if it were the value. */
+export function readJson(text: string): ReadJson {
+  try {
+    const value: unknown = JSON.parse(text);
+    if (text.includes("[redacted]")) return { kind: "bad", why: "replace each [redacted] with its value" };
+    return { kind: "ok", value };
+  } catch (error) {
+    return { kind: "bad", why: (error as Error).message };
+  }
+}
+
+interface JsonFieldProps {
+  readonly label: string;
+  readonly value: Signal<string>;
+  readonly rows: number;
+}
+
+/** A field for JSON, with its first problem. */
+export function JsonField({ label, value, rows }: JsonFieldProps) {
+  const read = readJson(value.value);
+  return (
+    <label class="field">
+      <span>{label}</span>
+      <textarea
+        class="mono"
+        rows={rows}
+        spellcheck={false}
+        value={value.value}
+        aria-invalid={read.kind === "bad"}
+        onInput={(event) => {
+          value.value = event.currentTarget.value;
+        }}
+      />
+      <span class="tone-bad" role="status">
+        {read.kind === "bad" ? read.why : ""}
+      </span>
+    </label>
+  );
+}

@@ -99,6 +99,11 @@ test("shows both arms as they are judged, and pauses, promotes and rolls back", 
   await page.getByRole("region", { name: "gates, evidence" }).getByText("undecided").first().waitFor();
   await act(page, "Pause", "looking at it");
   await page.getByText("looking at it").first().waitFor();
+  const { started_by: id, started_by_name: name } = await keys.api.request("GET /rollouts/{id}", {
+    path: { id: "R1" },
+  });
+  await page.getByText(`by ${name}`).first().waitFor();
+  expect(await page.getByText(`by ${id}`).count()).toBe(0);
   expect(await stateOf("R1")).toBe("paused");
   await page.getByRole("row", { name: /looking at it/ }).waitFor();
   await act(page, "Resume", "");

@@ -19,6 +19,8 @@ test("writes a request as curl", () => {
 test("writes an operation as a command of the CLI, for the chosen tenant", () => {
   expect(asCli("job cancel", ["j 1"], "")).toBe("cordum job cancel 'j 1'");
   expect(asCli("job cancel", ["j1"], "acme")).toBe("CORDUM_TENANT=acme cordum job cancel j1");
+  const apply = 'printf %s \'{"id":"a"}\' | CORDUM_TENANT=acme cordum schedule apply -';
+  expect(asCli("schedule apply", ["-"], "acme", '{"id":"a"}')).toBe(apply);
 });
 
 /** Ids and labels come from clients. */

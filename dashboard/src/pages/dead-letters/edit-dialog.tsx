@@ -6,6 +6,7 @@ import { useResource } from "../../data/resource.ts";
 import { api } from "../../data/session.ts";
 import { RequestMenu } from "../../kit/action.tsx";
 import { Dialog } from "../../kit/dialog.tsx";
+import { JsonField, readJson } from "../../kit/json.tsx";
 import { Show } from "../../kit/state.tsx";
 import { notify, notifyError } from "../../kit/toast.tsx";
 
@@ -21,8 +22,8 @@ export function EditDialog({ id, jobId, input, onClose }: EditDialogProps) {
   const isBusy = useSignal(false);
   const job = useResource(`job of ${id}`, (signal) => api.value.jobs.get(jobId, { signal }));
   const shown = job.shown.value;
-  const read = readInput(text.value);
-  const request = shown.kind === "ready" && read.kind === "ok" ? requestOf(shown.value, read.input) : null;
+  const read = readJson(text.value);
+  const request = shown.kind === "ready" && read.kind === "ok" ? requestOf(shown.value, read.value) : null;
   const send = async () => {
     if (request === null) return;
     isBusy.value = true;
@@ -55,15 +56,7 @@ export function EditDialog({ id, jobId, input, onClose }: EditDialogProps) {
         does not use the new one.
       </p>
       <Show of={job} what="the job">
-        {() => (
-          <Editor
-            text={text.value}
-            problem={read.kind === "bad" ? read.why : null}
-            onInput={(now) => {
-              text.value = now;
-            }}
-          />
-        )}
+        {() => <JsonField label="Input, as JSON" value={text} rows={14} />}
       </Show>
     </Dialog>
   );
@@ -91,44 +84,6 @@ function Submit({ request, isBusy, onClick }: SubmitProps) {
       )}
     </span>
   );
-}
-
-interface EditorProps {
-  readonly text: string;
-  readonly problem: string | null;
-  readonly onInput: (text: string) => void;
-}
-
-function Editor({ text, problem, onInput }: EditorProps) {
-  return (
-    <label class="field">
-      <span>Input, as JSON</span>
-      <textarea
-        class="mono"
-        rows={14}
-        spellcheck={false}
-        value={text}
-        aria-invalid={problem !== null}
-        onInput={(event) => onInput(event.currentTarget.value)}
-      />
-      <span class="tone-bad" role="status">
-        {problem ?? ""}
-      </span>
-    </label>
-  );
-}
-
-type Read = { readonly kind: "ok"; readonly input: unknown } | { readonly kind: "bad"; readonly why: string };
-
-export function readInput(text: string): Read {
-  try {
-    const input: unknown = JSON.parse(text);
-    // A placeholder would be submitted as if it were the value.
-    if (text.includes("[redacted]")) return { kind: "bad", why: "replace each [redacted] with its value" };
-    return { kind: "ok", input };
-  } catch (error) {
-    return { kind: "bad", why: (error as Error).message };
-  }
 }
 
 function requestOf(job: JobDetail, input: unknown): SubmitRequest {

@@ -7,16 +7,7 @@ import { Dialog } from "../../kit/dialog.tsx";
 import { Facts } from "../../kit/layout.tsx";
 import { Note } from "../../kit/note.tsx";
 import { Time } from "../../kit/time.tsx";
-
-type Role = CreateKeyRequest["role"];
-
-const ROLES: Readonly<Record<Role, string>> = {
-  viewer: "reads everything of its tenant, changes nothing",
-  submitter: "reads, submits jobs and starts runs",
-  worker: "leases jobs and reports their results",
-  operator: "reads and submits; approves, cancels, retries, pauses; reads the audit log",
-  admin: "everything of its tenant, including keys and kill switches",
-};
+import { ROLES, type Role } from "./roles.ts";
 
 const ROLE_NAMES = (Object.keys(ROLES) as Role[]).map((role) => [role, role] as const);
 

@@ -5,12 +5,14 @@ import { useList } from "../../data/list.ts";
 import { href } from "../../data/location.ts";
 import { api, may } from "../../data/session.ts";
 import { Action } from "../../kit/action.tsx";
-import { Badge, type Tone } from "../../kit/badge.tsx";
+import { Explain } from "../../kit/explain.tsx";
 import { Id, Page } from "../../kit/layout.tsx";
 import { Empty } from "../../kit/state.tsx";
 import { type Column, VirtualTable } from "../../kit/table.tsx";
 import { Time } from "../../kit/time.tsx";
 import { CreateDialog } from "./create-dialog.tsx";
+import { KeyState } from "./key-state.tsx";
+import "./key-explanation.tsx";
 import "./keys.css";
 
 export function KeysPage() {
@@ -98,15 +100,19 @@ const columnsFor = (reload: () => void): readonly Column<ApiKey>[] => [
   },
   { name: "Created", width: "8rem", priority: 3, cell: ({ created_at }) => <Time at={created_at} /> },
   {
-    name: "Uses",
-    width: "4rem",
-    priority: 3,
-    cell: ({ id, name }) => (
-      <a class="button small ghost" href={href("/audit", { actor: id })} aria-label={`audit of ${name ?? id}`}>
-        Audit
-      </a>
-    ),
+    name: "Last used",
+    width: "7rem",
+    priority: 2,
+    cell: ({ id, last_used_at: at }) =>
+      at === null ? (
+        <span class="soft">–</span>
+      ) : (
+        <a href={href("/audit", { actor: id })} title="in the audit log">
+          <Time at={at} />
+        </a>
+      ),
   },
+  { name: "Explain", width: "4.6rem", cell: ({ id }) => <Explain of="key" id={id} /> },
   {
     name: "",
     width: "6.9rem",
@@ -137,10 +143,4 @@ function Revoke({ id, name, role, onDone }: RevokeProps) {
       onDone={onDone}
     />
   );
-}
-
-const TONES: Readonly<Record<string, Tone>> = { good: "good", expired: "warn", revoked: "quiet" };
-
-function KeyState({ state }: { readonly state: string }) {
-  return <Badge tone={TONES[state] ?? "quiet"}>{state === "good" ? "valid" : state}</Badge>;
 }

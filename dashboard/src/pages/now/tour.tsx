@@ -103,7 +103,7 @@ function KernelStep({ state, changed }: { readonly state: Demo; readonly changed
           needs="operate"
           send="POST /demo/kernel"
           args={{ body: { stopped: !isStopped } }}
-          cli={null}
+          cli={[isStopped ? "demo start-kernel" : "demo stop-kernel"]}
           done={isStopped ? "the safety kernel answers again" : "the safety kernel gives no answers"}
           onDone={changed}
         />
@@ -128,7 +128,7 @@ function LockStep({ state: { hot_lock: hot }, demo }: { readonly state: Demo; re
             isDisabled={hot !== null}
             send="POST /demo/lock"
             args={{}}
-            cli={null}
+            cli={["demo hot-lock"]}
             done="400 results wait for the lock of one run"
             onDone={() => void demo.reload()}
           />

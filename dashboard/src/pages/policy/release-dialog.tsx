@@ -81,7 +81,7 @@ function Buttons({ release, diff, onDone }: Loaded & Pick<ReleaseDialogProps, "o
 }
 
 function Details({ release, diff }: Loaded) {
-  const { version, snapshot, at, by, note, in_force, policy } = release;
+  const { version, snapshot, at, by, by_name: name, note, in_force, policy } = release;
   return (
     <>
       <Facts
@@ -89,7 +89,7 @@ function Details({ release, diff }: Loaded) {
           ["state", in_force && <Badge tone="good">in force</Badge>],
           ["version", version],
           ["published", <Time key="at" at={at} both />],
-          ["by", by],
+          ["by", name ?? by],
           ["note", note],
           ["snapshot", <code key="snapshot">{snapshot}</code>],
         ]}

@@ -58,6 +58,12 @@ const COLUMNS: readonly Column<PolicyRelease>[] = [
   },
   { name: "Rules", width: "5rem", align: "end", priority: 2, cell: ({ rules }) => counted(rules, "rule") },
   { name: "Published", width: "7rem", cell: ({ at }) => <Time at={at} /> },
+  {
+    name: "By",
+    width: "minmax(5rem, 1fr)",
+    priority: 3,
+    cell: ({ by, by_name: name }) => <span title={by}>{name ?? by}</span>,
+  },
   { name: "Note", width: "minmax(6rem, 2fr)", priority: 3, cell: ({ note }) => <span title={note ?? ""}>{note}</span> },
 ];
 

@@ -3,6 +3,7 @@ import type { RolloutArm, RolloutDetail, RolloutFigures } from "../../../../src/
 import { Section } from "../../kit/layout.tsx";
 import { count, counted, decimal, duration, percent } from "../../kit/numbers.ts";
 import { Time } from "../../kit/time.tsx";
+import { type FigureRow, FigureTable } from "./figure-table.tsx";
 
 interface Figure {
   readonly name: string;
@@ -67,76 +68,46 @@ export function Arms({ rollout }: { readonly rollout: RolloutDetail }) {
   );
   return (
     <Section title="Arms" about="measured units whose horizon has ended; intervals hold at every inspection">
-      <div class="scroll-x" tabIndex={0} role="region" aria-label="arms, figures">
-        <table class="plain arms">
-          <thead>
-            <tr>
-              <th scope="col">Figure</th>
-              <th scope="col" class="end">
-                Control
-              </th>
-              <th scope="col" class="end">
-                Treatment
-              </th>
-              <th scope="col" class="end">
-                Ratio
-              </th>
-              {prediction !== null && (
-                <th scope="col" class="end">
-                  Predicted
-                </th>
-              )}
-            </tr>
-          </thead>
-          <tbody>
-            {shown.map((figure) => (
-              <FigureRow key={figure.name} {...{ figure, rollout }} />
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <FigureTable
+        label="arms, figures"
+        columns={["Control", "Treatment", "Ratio", ...(prediction === null ? [] : ["Predicted"])]}
+        rows={shown.map((figure) => rowOf(figure, rollout))}
+      />
       <PredictionNote rollout={rollout} />
     </Section>
   );
 }
 
-function FigureRow({ figure, rollout }: { readonly figure: Figure; readonly rollout: RolloutDetail }) {
-  const { arms, prediction } = rollout;
+function rowOf(figure: Figure, { arms, prediction }: RolloutDetail): FigureRow {
   const { name, of, predicted, format, formatPredicted = format, hasRatio = false } = figure;
-  const [control, treatment] = [of(arms.control), of(arms.treatment)];
-  return (
-    <tr>
-      <th scope="row">{name}</th>
-      <Estimate figure={figure} arm={arms.control} />
-      <Estimate figure={figure} arm={arms.treatment} />
-      <td class="end">{hasRatio ? ratioText(treatment, control) : ""}</td>
-      {prediction !== null && (
-        <td class="end">
-          {predicted !== undefined && (
-            <Predicted
-              control={predicted(prediction.control)}
-              treatment={predicted(prediction.treatment)}
-              format={formatPredicted}
-            />
-          )}
-        </td>
-      )}
-    </tr>
+  const cells = [
+    <Estimate key="control" figure={figure} arm={arms.control} />,
+    <Estimate key="treatment" figure={figure} arm={arms.treatment} />,
+    hasRatio ? ratioText(of(arms.treatment), of(arms.control)) : "",
+  ];
+  if (prediction === null) return { name, cells };
+  const change = predicted !== undefined && (
+    <Predicted
+      control={predicted(prediction.control)}
+      treatment={predicted(prediction.treatment)}
+      format={formatPredicted}
+    />
   );
+  return { name, cells: [...cells, change] };
 }
 
 function Estimate({ figure: { of, interval, format }, arm }: { readonly figure: Figure; readonly arm: RolloutArm }) {
   const value = of(arm);
   const range = interval?.(arm) ?? null;
   return (
-    <td class="end">
+    <>
       {value === null ? <span class="soft">–</span> : format(value)}
       {range !== null && (
         <span class="soft interval">
           {format(range.low)} to {format(range.high)}
         </span>
       )}
-    </td>
+    </>
   );
 }
 

@@ -5,6 +5,7 @@ import { Facts, Section } from "../../kit/layout.tsx";
 import { Note } from "../../kit/note.tsx";
 import { count, decimal, duration, percent } from "../../kit/numbers.ts";
 import { Time } from "../../kit/time.tsx";
+import { FigureTable } from "./figure-table.tsx";
 import { gateText, INTERFERENCE, shareText, tenantsText } from "./verdict.ts";
 
 export function PreviewView({ preview }: { readonly preview: RolloutPreview }) {
@@ -61,28 +62,14 @@ function Prediction({ preview: { prediction } }: { readonly preview: RolloutPrev
   const text = (value: number | null, format: (value: number) => string) => (value === null ? "–" : format(value));
   return (
     <Section title="Prediction" about={`from ${count(acquisitions)} recorded lock acquisitions of the last 24 h`}>
-      <table class="plain">
-        <thead>
-          <tr>
-            <th scope="col">Figure</th>
-            <th scope="col" class="end">
-              Control
-            </th>
-            <th scope="col" class="end">
-              Treatment
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {PREDICTED.map(([name, of, format]) => (
-            <tr key={name}>
-              <th scope="row">{name}</th>
-              <td class="end">{text(of(control), format)}</td>
-              <td class="end">{text(of(treatment), format)}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+      <FigureTable
+        label="prediction"
+        columns={["Control", "Treatment"]}
+        rows={PREDICTED.map(([name, of, format]) => ({
+          name,
+          cells: [text(of(control), format), text(of(treatment), format)],
+        }))}
+      />
     </Section>
   );
 }
@@ -102,24 +89,15 @@ function Detectable({ preview: { detectable, gates } }: { readonly preview: Roll
       title="Smallest detectable effect"
       about={`${count(units)} units until the end, at ${decimal(units_per_hour)} per hour`}
     >
-      <table class="plain">
-        <thead>
-          <tr>
-            <th scope="col">Gate</th>
-            <th scope="col" class="end">
-              Rolled back from
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {effects.map(({ gate, ratio }) => (
-            <tr key={gate}>
-              <th scope="row">{gateText(gate)}</th>
-              <td class="end">{ratio === null ? "no effect can be detected" : `${decimal(ratio)}× of control`}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+      <FigureTable
+        label="smallest detectable effects"
+        of="Gate"
+        columns={["Rolled back from"]}
+        rows={effects.map(({ gate, ratio }) => ({
+          name: gateText(gate),
+          cells: [ratio === null ? "no effect can be detected" : `${decimal(ratio)}× of control`],
+        }))}
+      />
     </Section>
   );
 }

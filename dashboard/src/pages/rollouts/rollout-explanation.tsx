@@ -30,7 +30,7 @@ function RolloutExplanation({ id }: { readonly id: string }) {
               ["rollout", <a key="id" href={`/rollouts/${segment(id)}`}>{`${id} ${value.class}`}</a>],
               ["evidence", value.state !== "running" && isActive(value) && outlookOf(value)],
               ["last change", <Time key="at" at={value.updated_at} both />],
-              ["by", value.updated_by],
+              ["by", value.updated_by_name ?? value.updated_by],
               ["until", isActive(value) && <Time key="ends" at={value.ends_at} both />],
             ]}
           />

@@ -109,10 +109,14 @@ function Terms({ rollout }: { readonly rollout: RolloutDetail }) {
   );
 }
 
-function StartedBy({ rollout: { started_at, started_by } }: { readonly rollout: RolloutDetail }) {
+function StartedBy({
+  rollout: { started_at, started_by, started_by_name: name },
+}: {
+  readonly rollout: RolloutDetail;
+}) {
   return (
     <>
-      <Time at={started_at} both /> by {started_by}
+      <Time at={started_at} both /> by {name ?? started_by}
     </>
   );
 }

@@ -1,38 +1,25 @@
 import type { RunDetail } from "../../../../src/client/schema.ts";
 import { Action } from "../../kit/action.tsx";
-
-const REASON = { field: "reason", label: "Reason" };
+import { PauseOrResume, REASON } from "../../kit/pause-or-resume.tsx";
+import { SendEvent, takesEvents } from "./send-event.tsx";
 
 export function RunActions({ run, reload }: { readonly run: RunDetail; readonly reload: () => void }) {
   const { run_id: id, state } = run;
   const args = { path: { id }, body: {} };
+  const isOpen = state === "RUNNING" || state === "PAUSED";
   return (
     <>
-      {state === "RUNNING" && (
-        <Action
-          label="Pause"
-          needs="operate"
-          send="POST /workflow-runs/{id}/pause"
-          args={args}
-          cli={["run pause", id]}
-          confirm={{ title: "Pause this run?", text: "No new steps start. Running jobs continue.", reason: REASON }}
-          done="run paused"
-          onDone={reload}
+      {isOpen && takesEvents(run) && <SendEvent run={run} reload={reload} />}
+      {isOpen && (
+        <PauseOrResume
+          of="run"
+          id={id}
+          isPaused={state === "PAUSED"}
+          pauseText="No new steps start. Running jobs continue."
+          reload={reload}
         />
       )}
-      {state === "PAUSED" && (
-        <Action
-          label="Resume"
-          tone="main"
-          needs="operate"
-          send="POST /workflow-runs/{id}/resume"
-          args={args}
-          cli={["run resume", id]}
-          done="run resumed"
-          onDone={reload}
-        />
-      )}
-      {(state === "RUNNING" || state === "PAUSED") && (
+      {isOpen && (
         <Action
           label="Cancel"
           tone="danger"

@@ -4,6 +4,7 @@ import type { RunDetail, RunStep } from "../../../../src/client/schema.ts";
 import { everySecond } from "../../data/clock.ts";
 import { hrefWith } from "../../data/location.ts";
 import { StateBadge, toneOf } from "../../kit/badge.tsx";
+import { Explain } from "../../kit/explain.tsx";
 import { Section } from "../../kit/layout.tsx";
 import { duration } from "../../kit/numbers.ts";
 import { type Column, Table } from "../../kit/table.tsx";
@@ -42,6 +43,7 @@ function columnsFor(from: number, to: number, nowMs: number): readonly Column<Ro
         return spentMs === null ? "" : duration(spentMs);
       },
     },
+    { name: "", width: "4.6rem", align: "end", cell: ({ job_id }) => job_id && <Explain of="job" id={job_id} /> },
   ];
 }
 

@@ -2,11 +2,12 @@
 import type { RunChild, RunDetail, RunStep } from "../../../../src/client/schema.ts";
 import { useList } from "../../data/list.ts";
 import type { Change } from "../../data/live.ts";
-import { hrefWith, navigate, segment } from "../../data/location.ts";
+import { hrefWith, navigate, param, segment } from "../../data/location.ts";
 import { api } from "../../data/session.ts";
 import { Action } from "../../kit/action.tsx";
 import { StateBadge } from "../../kit/badge.tsx";
 import { Explain } from "../../kit/explain.tsx";
+import { Filters, SelectFilter } from "../../kit/filters.tsx";
 import { Json } from "../../kit/json.tsx";
 import { Facts, Id, Section } from "../../kit/layout.tsx";
 import { type Column, VirtualTable } from "../../kit/table.tsx";
@@ -28,7 +29,7 @@ export function StepPanel({ run, id, step }: PanelProps) {
       tools={
         <>
           {isEnded && <Rerun runId={run.run_id} step={id} />}
-          <a class="button" href={hrefWith({ step: null })}>
+          <a class="button" href={hrefWith({ step: null, iteration: null })}>
             Close
           </a>
         </>
@@ -76,7 +77,7 @@ export function StepPanel({ run, id, step }: PanelProps) {
           )}
         </div>
       </div>
-      {step.children !== undefined && <Children runId={run.run_id} step={id} count={step.children.count} />}
+      <StepJobs run={run} id={id} step={step} />
     </Section>
   );
 }
@@ -101,23 +102,94 @@ function Rerun({ runId, step }: { readonly runId: string; readonly step: string 
   );
 }
 
-function Children({ runId, step, count }: { readonly runId: string; readonly step: string; readonly count: number }) {
+/** The jobs of a list, of a step in a loop by iteration, or of all steps of a loop. */
+function StepJobs({ run, id, step }: Omit<PanelProps, "reload">) {
+  const loop = step.loop === undefined ? undefined : run.steps[step.loop];
+  if (step.children !== undefined) {
+    const { count } = step.children;
+    if (loop?.iteration === undefined) return <Jobs what="items" runId={run.run_id} step={id} count={count} />;
+    const chosen = Number(param("iteration")) || loop.iteration;
+    const isCurrent = chosen === loop.iteration;
+    return (
+      <>
+        <Filters names={["iteration"]}>
+          <SelectFilter
+            name="iteration"
+            label="Iteration"
+            all={`${loop.iteration} (current)`}
+            options={Array.from({ length: loop.iteration - 1 }, (_, at) => String(at + 1))}
+          />
+        </Filters>
+        <Jobs key={chosen} what="items" runId={run.run_id} step={id} iteration={chosen} {...(isCurrent && { count })} />
+      </>
+    );
+  }
+  if (loop !== undefined) return <Iterations run={run} steps={[id]} />;
+  if (step.type !== "loop") return null;
+  const body = Object.entries(run.steps).filter(([, one]) => one.loop === id && one.children === undefined);
+  return <Iterations run={run} steps={body.map(([one]) => one)} />;
+}
+
+/** Earlier iterations are in the jobs of their steps: the run itself has the current one. */
+function Iterations({
+  run: { run_id: runId, steps },
+  steps: ids,
+}: Pick<PanelProps, "run"> & { readonly steps: readonly string[] }) {
+  return (
+    <>
+      {ids
+        .filter((id) => HAS_JOBS.has(steps[id]?.type ?? ""))
+        .map((id) => (
+          <div key={id}>
+            <h3>Iterations of {id}</h3>
+            <Jobs what={`iterations of ${id}`} runId={runId} step={id} />
+          </div>
+        ))}
+    </>
+  );
+}
+
+/** Types of steps that are jobs. */
+const HAS_JOBS: ReadonlySet<string> = new Set(["worker", "approval", "subworkflow", "delay"]);
+
+interface JobsProps {
+  readonly what: string;
+  readonly runId: string;
+  readonly step: string;
+  readonly iteration?: number;
+  readonly count?: number;
+}
+
+function Jobs({ what, runId, step, iteration, count }: JobsProps) {
   const list = useList<RunChild>(
-    `children ${runId} ${step}`,
+    `children ${runId} ${step} ${iteration}`,
     (cursor, signal) =>
       api.value.request(
         "GET /workflow-runs/{id}/steps/{step}/children",
-        { path: { id: runId, step }, query: { limit: 100, cursor } },
+        { path: { id: runId, step }, query: { limit: 100, cursor, iteration } },
         { signal },
       ),
     { live: { idOf: ({ job_id }) => job_id, apply: applyChange } },
   );
   return (
     <div class="run-list">
-      <VirtualTable what="items" list={list} columns={COLUMNS} keyOf={({ job_id }) => job_id} total={count} />
+      <VirtualTable
+        what={what}
+        list={list}
+        columns={what === "items" ? COLUMNS : [ITERATION, ...COLUMNS.slice(1)]}
+        keyOf={({ job_id }) => job_id}
+        {...(count === undefined ? {} : { total: count })}
+      />
     </div>
   );
 }
+
+const ITERATION: Column<RunChild> = {
+  name: "Iteration",
+  width: "5rem",
+  align: "end",
+  cell: ({ iteration }) => iteration ?? "",
+};
 
 const COLUMNS: readonly Column<RunChild>[] = [
   { name: "Item", width: "4rem", align: "end", cell: ({ index }) => index ?? "" },

@@ -5,9 +5,10 @@ import { useResource } from "../../data/resource.ts";
 import { api } from "../../data/session.ts";
 import { Action } from "../../kit/action.tsx";
 import { Dialog } from "../../kit/dialog.tsx";
+import { JsonField, readJson } from "../../kit/json.tsx";
 import { Note } from "../../kit/note.tsx";
 import { Prose } from "../../kit/prose.tsx";
-import { readInput, requestOf, type ScheduleForm, useScheduleForm } from "./schedule-form.ts";
+import { requestOf, type ScheduleForm, useScheduleForm } from "./schedule-form.ts";
 
 interface ApplyDialogProps {
   /** Null: a new schedule. */
@@ -19,7 +20,7 @@ interface ApplyDialogProps {
 export function ApplyDialog({ before, onApplied, onClose }: ApplyDialogProps) {
   const form = useScheduleForm(before);
   const refused = useSignal("");
-  const input = readInput(form.input.value);
+  const input = readJson(form.input.value);
   const body = requestOf(form, input.kind === "ok" ? input.value : null);
   const footer = (
     <>
@@ -33,7 +34,8 @@ export function ApplyDialog({ before, onApplied, onClose }: ApplyDialogProps) {
         isDisabled={input.kind === "bad" || body.id === "" || body.workflow_id === ""}
         send="POST /schedules"
         args={{ body }}
-        cli={null}
+        cli={["schedule apply", "-"]}
+        stdin={JSON.stringify(body)}
         done={({ result }) => `schedule ${result}`}
         onFailed={({ detail }) => {
           refused.value = detail;
@@ -59,7 +61,7 @@ export function ApplyDialog({ before, onApplied, onClose }: ApplyDialogProps) {
         </Note>
       )}
       <Fields form={form} isNew={before === null} />
-      <InputField value={form.input} problem={input.kind === "bad" ? input.why : ""} />
+      <JsonField label="Input of each run, as JSON" value={form.input} rows={6} />
     </Dialog>
   );
 }
@@ -189,27 +191,6 @@ function Choice<T extends string>({ label, value, options }: ChoiceProps<T>) {
           </option>
         ))}
       </select>
-    </label>
-  );
-}
-
-function InputField({ value, problem }: { readonly value: Signal<string>; readonly problem: string }) {
-  return (
-    <label class="field">
-      <span>Input of each run, as JSON</span>
-      <textarea
-        class="mono"
-        rows={6}
-        spellcheck={false}
-        value={value.value}
-        aria-invalid={problem !== ""}
-        onInput={(event) => {
-          value.value = event.currentTarget.value;
-        }}
-      />
-      <span class="tone-bad" role="status">
-        {problem}
-      </span>
     </label>
   );
 }

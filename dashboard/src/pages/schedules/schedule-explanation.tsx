@@ -2,11 +2,9 @@ import type { Schedule } from "../../../../src/client/schema.ts";
 import { segment } from "../../data/location.ts";
 import { useResource } from "../../data/resource.ts";
 import { api } from "../../data/session.ts";
-import { copyText } from "../../kit/action.tsx";
+import { Reasons } from "../../kit/explain.tsx";
 import { Facts, Id } from "../../kit/layout.tsx";
-import { Prose } from "../../kit/prose.tsx";
 import { Show } from "../../kit/state.tsx";
-import { Time } from "../../kit/time.tsx";
 import { ScheduleState } from "./schedule-state.tsx";
 
 /** What a schedule waits for, and why its last slot was not started. */
@@ -24,20 +22,7 @@ export function ScheduleExplanation({ id }: { readonly id: string }) {
             <ScheduleState state={state as Schedule["state"]} />
           </p>
           <Facts of={[["schedule", <Id key="id" id={id} to={`/schedules/${segment(id)}`} />]]} />
-          <ul class="remedies">
-            {reasons.map(({ reason, until, unblocks }) => (
-              <li key={reason}>
-                <span>
-                  <Prose text={reason} /> {until !== null && <Time at={until} both />}
-                </span>
-                {unblocks !== null && (
-                  <button type="button" class="command mono" title="copy" onClick={() => void copyText(unblocks)}>
-                    {unblocks}
-                  </button>
-                )}
-              </li>
-            ))}
-          </ul>
+          <Reasons of={reasons} />
         </>
       )}
     </Show>

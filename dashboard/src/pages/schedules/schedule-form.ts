@@ -45,16 +45,3 @@ export function requestOf(form: ScheduleForm, input: unknown): ScheduleRequest {
     input,
   };
 }
-
-type Read = { readonly kind: "ok"; readonly value: unknown } | { readonly kind: "bad"; readonly why: string };
-
-/** A placeholder of a hidden value would be stored as if it were the value. */
-export function readInput(text: string): Read {
-  try {
-    const value: unknown = JSON.parse(text);
-    if (text.includes("[redacted]")) return { kind: "bad", why: "replace each [redacted] with its value" };
-    return { kind: "ok", value };
-  } catch (error) {
-    return { kind: "bad", why: (error as Error).message };
-  }
-}

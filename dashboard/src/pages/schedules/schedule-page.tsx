@@ -10,6 +10,7 @@ import { Json } from "../../kit/json.tsx";
 import { Facts, Page, Section } from "../../kit/layout.tsx";
 import { Note } from "../../kit/note.tsx";
 import { count, duration } from "../../kit/numbers.ts";
+import { PauseOrResume } from "../../kit/pause-or-resume.tsx";
 import { Prose } from "../../kit/prose.tsx";
 import { Empty, Show } from "../../kit/state.tsx";
 import { type Column, Table } from "../../kit/table.tsx";
@@ -164,15 +165,12 @@ const STARTS: readonly Column<ScheduleStart>[] = [
   { name: "", width: "4.6rem", cell: ({ run_id }) => <Explain of="run" id={run_id} /> },
 ];
 
-const REASON = { field: "reason", label: "Reason" };
-
 function Actions({ schedule, reload }: ScheduleProps) {
   const { id, paused, open_runs: open } = schedule;
   const dialog = useSignal<"edit" | "backfill" | null>(null);
   const close = () => {
     dialog.value = null;
   };
-  const path = { id };
   return (
     <>
       <Explain of="schedule" id={id} />
@@ -186,13 +184,20 @@ function Actions({ schedule, reload }: ScheduleProps) {
           </button>
         </>
       )}
-      <PauseOrResume schedule={schedule} reload={reload} />
+      <PauseOrResume
+        of="schedule"
+        id={id}
+        isPaused={paused}
+        pauseText="No slot starts until it is resumed. Open runs continue."
+        resumeText="It continues with the next slot; slots of the pause are not started."
+        reload={reload}
+      />
       <Action
         label="Start now"
         tone="main"
         needs="operate"
         send="POST /schedules/{id}/trigger"
-        args={{ path, body: open.length > 0 ? { overlap: "allow" } : {} }}
+        args={{ path: { id }, body: open.length > 0 ? { overlap: "allow" } : {} }}
         cli={["schedule trigger", id, ...(open.length > 0 ? ["--overlap", "allow"] : [])]}
         confirm={{
           title: "Start a run now?",
@@ -209,7 +214,7 @@ function Actions({ schedule, reload }: ScheduleProps) {
         tone="danger"
         needs="operate"
         send="DELETE /schedules/{id}"
-        args={{ path }}
+        args={{ path: { id } }}
         cli={["schedule delete", id]}
         confirm={{ title: "Delete this schedule?", text: "No slot starts any more. Its runs continue." }}
         done="schedule deleted"
@@ -218,40 +223,5 @@ function Actions({ schedule, reload }: ScheduleProps) {
       {dialog.value === "edit" && <ApplyDialog before={schedule} onApplied={reload} onClose={close} />}
       {dialog.value === "backfill" && <BackfillDialog id={id} paused={paused} onStarted={reload} onClose={close} />}
     </>
-  );
-}
-
-function PauseOrResume({ schedule: { id, paused }, reload }: ScheduleProps) {
-  const args = { path: { id }, body: {} };
-  return paused ? (
-    <Action
-      label="Resume"
-      needs="operate"
-      send="POST /schedules/{id}/resume"
-      args={args}
-      cli={["schedule resume", id]}
-      confirm={{
-        title: "Resume this schedule?",
-        text: "It continues with the next slot; slots of the pause are not started.",
-        reason: REASON,
-      }}
-      done="schedule resumed"
-      onDone={reload}
-    />
-  ) : (
-    <Action
-      label="Pause"
-      needs="operate"
-      send="POST /schedules/{id}/pause"
-      args={args}
-      cli={["schedule pause", id]}
-      confirm={{
-        title: "Pause this schedule?",
-        text: "No slot starts until it is resumed. Open runs continue.",
-        reason: REASON,
-      }}
-      done="schedule paused"
-      onDone={reload}
-    />
   );
 }

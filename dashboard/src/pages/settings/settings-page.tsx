@@ -1,5 +1,4 @@
 /** The settings in force with their origin, what the process promises, and what is dangerous about it. */
-import { param } from "../../data/location.ts";
 import { useResource } from "../../data/resource.ts";
 import { api, who } from "../../data/session.ts";
 import { Page, Section } from "../../kit/layout.tsx";
@@ -7,8 +6,8 @@ import { Note } from "../../kit/note.tsx";
 import { Show } from "../../kit/state.tsx";
 import { Findings } from "./findings.tsx";
 import { ProcessFacts } from "./process-facts.tsx";
-import { SettingDrawer } from "./setting-drawer.tsx";
 import { SettingsTable } from "./settings-table.tsx";
+import "./setting-explanation.tsx";
 import "./settings.css";
 
 export function SettingsPage() {
@@ -36,18 +35,9 @@ function Settings() {
   const settings = useResource("settings", (signal) => api.value.request("GET /settings", {}, { signal }), {
     refreshMs: 10_000,
   });
-  const chosen = param("setting");
   return (
     <Show of={settings} what="settings">
-      {({ items, process }) => {
-        const setting = items.find(({ name }) => name === chosen);
-        return (
-          <>
-            <SettingsTable items={items} process={process} />
-            {setting !== undefined && <SettingDrawer setting={setting} />}
-          </>
-        );
-      }}
+      {({ items, process }) => <SettingsTable items={items} process={process} />}
     </Show>
   );
 }

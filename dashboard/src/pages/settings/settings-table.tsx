@@ -1,7 +1,8 @@
 import type { Setting } from "../../../../src/client/schema.ts";
-import { hrefWith, param } from "../../data/location.ts";
+import { param } from "../../data/location.ts";
 import { RequestMenu } from "../../kit/action.tsx";
 import { Badge } from "../../kit/badge.tsx";
+import { Explain } from "../../kit/explain.tsx";
 import { Filters, SelectFilter, TextFilter } from "../../kit/filters.tsx";
 import { Section } from "../../kit/layout.tsx";
 import { count, counted } from "../../kit/numbers.ts";
@@ -67,9 +68,9 @@ const COLUMNS: readonly Column<Setting>[] = [
     name: "Setting",
     width: "minmax(9rem, 1.3fr)",
     cell: ({ name }) => (
-      <a class="mono" href={hrefWith({ setting: name })} title={name}>
+      <span class="mono" title={name}>
         {name}
-      </a>
+      </span>
     ),
   },
   {
@@ -92,4 +93,5 @@ const COLUMNS: readonly Column<Setting>[] = [
       ),
   },
   { name: "Meaning", width: "minmax(8rem, 3fr)", priority: 3, cell: ({ help }) => <Prose text={help} /> },
+  { name: "", width: "4.6rem", align: "end", cell: ({ name }) => <Explain of="setting" id={name} /> },
 ];

@@ -5,12 +5,14 @@ import { type Resource, useResource } from "../../data/resource.ts";
 import { api } from "../../data/session.ts";
 import { Action } from "../../kit/action.tsx";
 import { Badge } from "../../kit/badge.tsx";
+import { Explain } from "../../kit/explain.tsx";
 import { Filters, SelectFilter, TextFilter } from "../../kit/filters.tsx";
 import { Meter, Page, Section, Stat } from "../../kit/layout.tsx";
 import { count, counted } from "../../kit/numbers.ts";
 import { Empty, Show } from "../../kit/state.tsx";
 import { type Column, Table } from "../../kit/table.tsx";
 import { Time } from "../../kit/time.tsx";
+import "./worker-explanation.tsx";
 import "./workers.css";
 
 interface Fleet {
@@ -195,6 +197,7 @@ const workerColumns = (jobs: Fleet["jobs"]): readonly Column<Worker>[] => [
     },
   },
   { name: "Last seen", width: "6rem", priority: 2, cell: ({ last_seen }) => <Time at={last_seen} /> },
+  { name: "", width: "4.6rem", align: "end", cell: ({ worker_id: id }) => <Explain of="worker" id={id} /> },
 ];
 
 function Load({ active, max }: { readonly active: number; readonly max: number | null }) {
