@@ -53,7 +53,8 @@ test("one button stops the safety kernel: jobs wait, the breaker opens; started 
     .waitFor();
   await page.goto(dashboard.url);
   await expectAccessible(page);
-  await page.getByRole("button", { name: "Start the safety kernel", exact: true }).click();
+  const tour = page.getByRole("region", { name: "Tour" });
+  await tour.getByRole("button", { name: "Start the safety kernel", exact: true }).click();
   expect(await dashboard.api.jobs.wait(id, { timeoutMs: 60_000 })).toMatchObject({ state: "SUCCEEDED" });
   await expect.poll(breaker, { timeout: 60_000 }).toBe("closed");
   await page.getByRole("button", { name: "Stop the safety kernel", exact: true }).waitFor();

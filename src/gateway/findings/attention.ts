@@ -83,7 +83,7 @@ function actionOf({ code, next, about }: Finding): Action | null {
     }
     case "safety_unavailable": {
       const request = { method: "POST", path: "/api/v1/demo/kernel", body: { stopped: false } } as const;
-      return { label: "Start the safety kernel", ...request, cli: null, access: "system" };
+      return { label: "Start the safety kernel", ...request, cli: "cordum demo start-kernel", access: "system" };
     }
     default:
       return null;

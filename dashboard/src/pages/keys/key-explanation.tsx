@@ -8,6 +8,10 @@ import { Time } from "../../kit/time.tsx";
 import { KeyState } from "./key-state.tsx";
 import { ROLES, type Role } from "./roles.ts";
 
+/** Keys of `*` act for every tenant. */
+const meaningOf = (role: Role, tenant: string): string =>
+  tenant === "*" ? ROLES[role].replace("its tenant", "all tenants") : ROLES[role];
+
 addExplainer("key", KeyExplanation, "What may this key do?");
 
 function KeyExplanation({ id }: { readonly id: string }) {
@@ -21,7 +25,7 @@ function KeyExplanation({ id }: { readonly id: string }) {
       {({ key, permissions, reasons }) => (
         <>
           <p class="lead">
-            <KeyState state={key.state} /> {ROLES[key.role as Role]}
+            <KeyState state={key.state} /> {meaningOf(key.role as Role, key.tenant)}
           </p>
           <Facts
             of={[

@@ -65,12 +65,12 @@ export function KeysPage() {
 const columnsFor = (reload: () => void): readonly Column<ApiKey>[] => [
   {
     name: "Name",
-    width: "minmax(7rem, 1.2fr)",
+    width: "minmax(5rem, 1.2fr)",
     cell: ({ id, name }) => <span title={id}>{name ?? <span class="soft">no name</span>}</span>,
   },
   { name: "Id", width: "minmax(8rem, 1.6fr)", priority: 3, cell: ({ id }) => <Id id={id} /> },
   { name: "State", width: "6.2rem", cell: ({ state }) => <KeyState state={state} /> },
-  { name: "Role", width: "5.5rem", cell: ({ role }) => role },
+  { name: "Role", width: "5.5rem", priority: 2, cell: ({ role }) => role },
   {
     name: "Tenant",
     width: "minmax(5rem, 0.7fr)",

@@ -25,7 +25,8 @@ export interface Verdict {
 }
 
 export function verdictOf(rollout: RolloutDetail): Verdict {
-  const { state, policy, control, setting, reason, updated_by: by } = rollout;
+  const { state, policy, control, setting, reason } = rollout;
+  const by = rollout.updated_by_name ?? rollout.updated_by;
   const because = reason === "" ? "" : `: ${reason}`;
   switch (state) {
     case "proved":
