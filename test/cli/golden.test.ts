@@ -172,6 +172,7 @@ test("keys, and commands with and without them", async () => {
   await run(["key", "revoke", "unknown"], { env: root });
   await run(["key", "explain", "unknown"], { env: root });
   await both(["demo", "status"], { env: root });
+  for (const name of ["stop-kernel", "start-kernel", "hot-lock"]) await both(["demo", name], { env: root });
   await expect(transcript.text).toMatchFileSnapshot(golden("keys"));
 });
 
