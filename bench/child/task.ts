@@ -269,8 +269,7 @@ export interface SchedulesFigures {
   /** From the start of a slot, with its jitter, to its run. */
   readonly lateP50Ms: number;
   readonly lateP99Ms: number;
-  /** From the slot to the last run. */
-  readonly lastMs: number;
+  readonly lateMaxMs: number;
   /** Client and servers, per start. */
   readonly startUs: number;
   readonly faults: readonly string[];

@@ -9,12 +9,12 @@ export const SCHEDULES_SUITE: Suite = {
   title: "schedules: slots in the same second (name, schedules)",
   notes: [
     "of 10 tenants, with a jitter of up to a second; each slot starts a run of one delay step",
-    "late: from the start of a slot, with its jitter, to the commit of its run; last: from the slot to the last run",
+    "late: from the start of a slot, with its jitter, to the commit of its run",
   ],
   columns: [
     { key: "late_p50_ms", title: "late p50 ms", digits: 0 },
     { key: "late_p99_ms", title: "p99", digits: 0 },
-    { key: "last_ms", title: "last ms", digits: 0 },
+    { key: "late_max_ms", title: "max", digits: 0 },
     { key: "start_us", title: "CPU µs/start", digits: 0 },
   ],
   async run(bench) {
@@ -25,17 +25,15 @@ export const SCHEDULES_SUITE: Suite = {
       for (const system of SYSTEMS) {
         const { name } = system;
         const figures = await measure(bench, system, schedules);
-        const { lateP50Ms, lateP99Ms, lastMs, startUs } = figures;
-        bench.logProgress(
-          `schedules, round ${round}: ${name}: the last of ${schedules} after ${Math.round(lastMs)} ms`,
-        );
-        const values = { late_p50_ms: lateP50Ms, late_p99_ms: lateP99Ms, last_ms: lastMs, start_us: startUs };
+        const { lateP50Ms, lateP99Ms, lateMaxMs, startUs } = figures;
+        bench.logProgress(`schedules, round ${round}: ${name}: at most ${Math.round(lateMaxMs)} ms late`);
+        const values = { late_p50_ms: lateP50Ms, late_p99_ms: lateP99Ms, late_max_ms: lateMaxMs, start_us: startUs };
         series.add(name, schedules, values);
         faults.push(...figures.faults.map((fault) => `${name}: ${fault}`));
       }
     }
     const targets = SYSTEMS.map(({ name }) =>
-      atMost(`${name}: last of ${schedules} starts ≤ 5 s`, series.median(name, schedules, "last_ms") / 1_000, 5),
+      atMost(`${name}: each start at most 5 s late`, series.median(name, schedules, "late_max_ms") / 1_000, 5),
     );
     return { series, faults, targets };
   },

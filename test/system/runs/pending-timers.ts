@@ -59,6 +59,6 @@ function changeOf(dueMs: number, ids: readonly string[], atMs: number): Change {
 
 const FAR_MS = 24 * 3_600_000;
 /** Timers and schedules per commit. */
-const EACH = 10;
+const EACH = 100;
 /** In one batch of concurrent commits. */
 const CHUNK = 5_000;

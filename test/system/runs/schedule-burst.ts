@@ -11,8 +11,6 @@ import type { World } from "../../../src/ports/world.ts";
 export interface BurstFigures {
   /** From the start of each slot, with its jitter, to the commit of its run, in ascending order. */
   readonly lateMs: readonly number[];
-  /** From the slot to the commit of the last run. */
-  readonly lastMs: number;
   /** From the slot to the last run. */
   readonly cpuUs: number;
   /** Runs per slot other than one. */
@@ -47,7 +45,7 @@ export async function startBurst(
   await control.stop();
   const lateMs = starts.seen.map(({ atMs, startMs }) => atMs - startMs).sort((a, b) => a - b);
   const faults = [...starts.runs].flatMap(([id, runs]) => (runs === 1 ? [] : [`${id} started ${runs} runs`]));
-  return { lateMs, lastMs: Math.max(...starts.seen.map(({ atMs }) => atMs)) - slotMs, cpuUs: used, faults };
+  return { lateMs, cpuUs: used, faults };
 }
 
 /** Schedules whose next slot is in a few seconds; returns the slot. */
