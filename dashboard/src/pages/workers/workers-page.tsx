@@ -150,10 +150,13 @@ const silentText = (silent: number): string => (silent === 0 ? "" : `, ${count(s
 const workerColumns = (jobs: Fleet["jobs"]): readonly Column<Worker>[] => [
   {
     name: "Worker",
-    width: "minmax(8rem, 1.4fr)",
+    width: "minmax(6rem, 1.4fr)",
     cell: ({ worker_id: id, transport }) => (
       <>
-        <span class="mono">{id}</span> <span class="soft">{transport}</span>
+        <span class="mono" title={id}>
+          {id}
+        </span>{" "}
+        <span class="soft">{transport}</span>
       </>
     ),
   },
@@ -168,7 +171,7 @@ const workerColumns = (jobs: Fleet["jobs"]): readonly Column<Worker>[] => [
   },
   {
     name: "Load",
-    width: "minmax(6rem, 8rem)",
+    width: "minmax(5rem, 8rem)",
     cell: (worker) => <Load active={loadOf(worker, jobs)} max={worker.max_parallel_jobs} />,
   },
   {
