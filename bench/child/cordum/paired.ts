@@ -27,6 +27,8 @@ export async function runPaired(task: PairedTask): Promise<PairedFigures> {
   const live = { current: task.load === "jobs" ? defaultSettings() : settingsWith(MANY_RUNS) };
   const backend = await open(cordumOnly(task.backend), task.load, loop, live);
   const { engine } = backend;
+  // Otherwise every switch would start a pass of the judge.
+  engine.rollouts.onApply = () => () => undefined;
   await backend.start();
   const feature = task.feature === "record" ? recordOf(live) : await rolloutOf(engine);
   loop.begin(backend, task.inFlight);
