@@ -17,7 +17,7 @@ import {
 import { type DecidedBy, EXAMPLES_MAX, type FlipGroups } from "../../core/policy/recorded.ts";
 import type { Needs } from "../engine.ts";
 
-/** Jobs that a budget would refuse. */
+/** Jobs without room in a budget. */
 export interface ExhaustedGroup {
   readonly ruleId: string;
   readonly per: string;
@@ -44,7 +44,7 @@ type Spender = RecordedSpends & Pick<Use, "id">;
 
 /**
  * Collects the recorded decisions of a simulation that depend on limits and budgets, and replays them at its end. The
- * records of a simulation are read newest first; counts need them in order of time.
+ * records of a simulation are read newest first; counting requires the order of time.
  */
 export class RecordedReplay {
   readonly #uses: Use[] = [];
