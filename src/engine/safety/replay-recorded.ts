@@ -118,7 +118,7 @@ function countedMs({ safety, counted, createdMs, state, updatedMs }: Job): numbe
   return state === "DENIED" ? updatedMs : (safety?.atMs ?? createdMs);
 }
 
-/** Other work of the process goes on between the turns. */
+/** Other work of the process runs between the turns. */
 async function inTurns<T>(
   clock: Needs<"world">["world"]["clock"],
   items: readonly T[],
