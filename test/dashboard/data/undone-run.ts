@@ -22,6 +22,7 @@ const WORKFLOW = {
       depends_on: ["book_courier"],
       until: 'steps.scan.output.place == "door"',
       max_iterations: 10,
+      timeout_sec: 600,
       steps: {
         scan: { type: "wait", event: "parcel.scanned", timeout_sec: 60 },
         notify_customer: { topic: "demo.echo", depends_on: ["scan"], input: { place: "${steps.scan.output.place}" } },
