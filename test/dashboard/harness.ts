@@ -5,12 +5,11 @@
  *    content security policy; `close` reports them.
  * 2. A missing browser fails; `npm test` installs it where it may.
  */
-import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, symlinkSync } from "node:fs";
 import { createRequire } from "node:module";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { pathToFileURL } from "node:url";
 import { type Browser, chromium, type Page } from "playwright-core";
 import { expect } from "vitest";
 import { build } from "../../scripts/build.mjs";
@@ -64,7 +63,7 @@ export class Dashboard {
     await build({ quiet: true });
     const dir = mkdtempSync(join(tmpdir(), "cordum-dashboard-"));
     await seed?.(join(dir, "data"));
-    const args = ["--demo", "--port", "0", "--data", isPictured ? "data" : join(dir, "data"), ...argv];
+    const args = ["--demo", "--port", "0", "--data", isPictured ? "./data" : join(dir, "data"), ...argv];
     const up = isPictured ? startNeutral(args, env, dir) : startUp(args, env, ["dist/main.js"]);
     const [url, browser] = await Promise.all([up.url, launchBrowser()]);
     const local = createClient({ url, apiKey: tokenHeader(url)["x-api-key"] ?? "" });
@@ -121,16 +120,10 @@ export class Dashboard {
   }
 }
 
-/** In the folder, on a host called `control`. */
+/** In the folder, under a name of its own. */
 function startNeutral(args: readonly string[], env: Readonly<Record<string, string>>, dir: string): UpProcess {
   symlinkSync(join(ROOT, "examples"), join(dir, "examples"));
-  const preload = join(dir, "preload.mjs");
-  const rename = 'os.hostname = () => "control";';
-  writeFileSync(
-    preload,
-    `import os from "node:os"; import { syncBuiltinESMExports } from "node:module"; ${rename} syncBuiltinESMExports();`,
-  );
-  return startUp(args, env, ["--import", pathToFileURL(preload).href, join(ROOT, "dist", "main.js")], dir);
+  return startUp(args, { CORDUM_NAME: "control-1", ...env }, [join(ROOT, "dist", "main.js")], dir);
 }
 
 const ROOT = join(import.meta.dirname, "..", "..");

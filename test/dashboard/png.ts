@@ -8,10 +8,7 @@ export function smallPng(png: Buffer): Buffer {
     const color = colorAt(data, at);
     colors.set(color, (colors.get(color) ?? 0) + 1);
   }
-  const palette = [...colors]
-    .sort(([, a], [, b]) => b - a)
-    .slice(0, 256)
-    .map(([color]) => color);
+  const palette = paletteOf(colors);
   const indexes = new Map(palette.map((color, index) => [color, index]));
   const rows = Buffer.alloc(height * (width + 1));
   for (let y = 0; y < height; y++) {
@@ -28,15 +25,41 @@ export function smallPng(png: Buffer): Buffer {
   return Buffer.concat([SIGNATURE, chunk("IHDR", head), chunk("PLTE", table), chunk("IDAT", body), chunk("IEND")]);
 }
 
+/** The most frequent colours, then those that are the farthest from them: a small mark keeps its colour. */
+function paletteOf(colors: ReadonlyMap<number, number>): readonly number[] {
+  const sorted = [...colors].sort(([, a], [, b]) => b - a);
+  const palette = sorted.slice(0, FREQUENT).map(([color]) => color);
+  const rest = sorted.slice(FREQUENT).map(([color, count]) => {
+    return { color, count, distance: Math.min(...palette.map((other) => distanceOf(color, other))) };
+  });
+  while (palette.length < 256 && rest.length > 0) {
+    let best = 0;
+    for (const [at, { count, distance }] of rest.entries()) {
+      if (distance * count > (rest[best]?.distance ?? 0) * (rest[best]?.count ?? 0)) best = at;
+    }
+    const [chosen] = rest.splice(best, 1);
+    if (chosen === undefined) break;
+    palette.push(chosen.color);
+    for (const one of rest) one.distance = Math.min(one.distance, distanceOf(one.color, chosen.color));
+  }
+  return palette;
+}
+
+const FREQUENT = 96;
+
+function distanceOf(color: number, other: number): number {
+  const red = (color >> 16) - (other >> 16);
+  const green = ((color >> 8) & 255) - ((other >> 8) & 255);
+  const blue = (color & 255) - (other & 255);
+  return red * red + green * green + blue * blue;
+}
+
 function indexOf(color: number, palette: readonly number[], indexes: Map<number, number>): number {
   const known = indexes.get(color);
   if (known !== undefined) return known;
   let [best, bestDistance] = [0, Number.POSITIVE_INFINITY];
   for (const [index, other] of palette.entries()) {
-    const red = (color >> 16) - (other >> 16);
-    const green = ((color >> 8) & 255) - ((other >> 8) & 255);
-    const blue = (color & 255) - (other & 255);
-    const distance = red * red + green * green + blue * blue;
+    const distance = distanceOf(color, other);
     if (distance < bestDistance) [best, bestDistance] = [index, distance];
   }
   indexes.set(color, best);

@@ -154,8 +154,11 @@ export const SCENES: readonly Scene[] = [
   {
     name: "workers",
     path: "/workers",
-    // Workers that do not call for 30 s are not listed.
+    inTurn: true,
+    // Workers without a job that do not call for 30 s are not listed.
     prepare: async (page, dashboard) => {
+      const { items } = await dashboard.api.request("GET /workers", { query: {} });
+      if (items.some(({ worker_id }) => worker_id === "pay-1")) return;
       const worker = createClient({ url: dashboard.url, apiKey: await dashboard.keyOf("worker") });
       for (let n = 0; n < 5; n++) await dashboard.api.jobs.submit({ topic: "pay.out", input: { n } });
       for (const [n, max] of [3, 1, 1].entries()) {
@@ -237,10 +240,11 @@ export const SCENES: readonly Scene[] = [
   { name: "setting", path: "/settings?q=retry&explain=setting:retry.lock_busy.policy" },
   {
     name: "simulator",
-    path: "/simulator?seed=1&runs=20&mutant=ack-before-work&at=300",
+    path: "/simulator?seed=1&runs=20&mutant=ack-before-work",
     inTurn: true,
     prepare: async (page) => {
       await page.getByText("What happened before").waitFor();
+      await page.locator(".lanes").evaluate((lanes) => lanes.scrollIntoView({ block: "end" }));
     },
   },
   {

@@ -43,11 +43,14 @@ function dataOf({ x, isTime, series, isLogarithmic }: ChartProps): uPlot.Aligned
 
 function shade(plot: uPlot, bands: readonly Band[], fill: string): void {
   const { left, top, width, height } = plot.bbox;
+  // uPlot remembers the colour that it has set: a changed one would be that of the labels.
+  plot.ctx.save();
   plot.ctx.fillStyle = fill;
   for (const { from, to } of bands) {
     const at = (x: number) => Math.min(left + width, Math.max(left, plot.valToPos(x, "x", true)));
     plot.ctx.fillRect(at(from), top, at(to) - at(from), height);
   }
+  plot.ctx.restore();
 }
 
 const rangeOf = (max: number): [number, number] => [0, max > 0 ? max * 1.1 : 1];

@@ -1,6 +1,6 @@
 /** Building blocks of pages. */
 import type { ComponentChildren } from "preact";
-import { useEffect } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 import { hrefWith, param } from "../data/location.ts";
 import { copyText } from "./action.tsx";
 import type { Tone } from "./badge.tsx";
@@ -140,8 +140,14 @@ interface TabsProps {
 export function Tabs({ name, tabs, clears = [] }: TabsProps) {
   const cleared = Object.fromEntries(clears.map((other) => [other, null]));
   const chosen = param(name) || tabs[0]?.[0];
+  const box = useRef<HTMLElement>(null);
+  // On narrow screens the tabs scroll.
+  useEffect(() => {
+    const current = box.current?.querySelector<HTMLElement>("[aria-current]");
+    if (box.current && current) box.current.scrollLeft = current.offsetLeft - box.current.offsetLeft - TAB_LEFT_PX;
+  }, [chosen]);
   return (
-    <nav class="tabs" aria-label={name}>
+    <nav class="tabs" aria-label={name} ref={box}>
       {tabs.map(([value, text], at) => (
         <a
           key={value}
@@ -154,6 +160,9 @@ export function Tabs({ name, tabs, clears = [] }: TabsProps) {
     </nav>
   );
 }
+
+/** Of the tab before the chosen one, so much is visible. */
+const TAB_LEFT_PX = 60;
 
 /** A share of a whole as a bar; the text says the same. */
 export function Meter({

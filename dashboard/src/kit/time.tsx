@@ -22,12 +22,18 @@ export function relative(ms: number, nowMs: number): string {
   return ago > 0 ? `${duration(ago)} ago` : `in ${duration(-ago)}`;
 }
 
+/** A past time in its largest unit, for narrow columns: `3 min ago`. */
+function brief(ms: number, nowMs: number): string {
+  const [amount = "", unit = "", smaller] = relative(ms, nowMs).split("\u00a0");
+  return nowMs > ms && smaller !== undefined ? `${amount}\u00a0${unit} ago` : relative(ms, nowMs);
+}
+
 /** A point in time, ISO 8601 or milliseconds. `both` shows the two. */
 export function Time({ at, both = false }: { readonly at: string | number | null; readonly both?: boolean }) {
   const ms = typeof at === "number" ? at : Date.parse(at ?? "");
   const text = useComputed(() => {
     const nowMs = (Math.abs(Date.now() - ms) < 90_000 ? everySecond : everyHalfMinute).value;
-    return both ? `${absolute(ms, nowMs)} · ${relative(ms, nowMs)}` : relative(ms, nowMs);
+    return both ? `${absolute(ms, nowMs)} · ${relative(ms, nowMs)}` : brief(ms, nowMs);
   });
   if (Number.isNaN(ms)) return <span class="soft">–</span>;
   const iso = new Date(ms).toISOString();

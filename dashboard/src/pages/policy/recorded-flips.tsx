@@ -47,7 +47,7 @@ export function RecordedFlips({ text, isValid }: RecordedFlipsProps) {
       title="Recorded decisions that flip"
       about="made about jobs of this tenant, decided differently by the draft"
     >
-      <span class="action">
+      <div class="buttons">
         <label for={id}>Jobs of the last</label>
         <select
           id={id}
@@ -60,15 +60,22 @@ export function RecordedFlips({ text, isValid }: RecordedFlipsProps) {
             <option key={name}>{name}</option>
           ))}
         </select>
-        <button type="button" class="button" disabled={!isValid || simulated.value?.kind === "busy"} onClick={simulate}>
-          Check recorded decisions
-        </button>
-        <RequestMenu
-          label="Check recorded decisions"
-          request={{ name: "POST /policy/simulate", body: { policy: text, recorded: range } }}
-          cli={["policy simulate", "--recorded", "--last", last.value, "--policy", "policy.yaml"]}
-        />
-      </span>
+        <span class="action">
+          <button
+            type="button"
+            class="button"
+            disabled={!isValid || simulated.value?.kind === "busy"}
+            onClick={simulate}
+          >
+            Check recorded decisions
+          </button>
+          <RequestMenu
+            label="Check recorded decisions"
+            request={{ name: "POST /policy/simulate", body: { policy: text, recorded: range } }}
+            cli={["policy simulate", "--recorded", "--last", last.value, "--policy", "policy.yaml"]}
+          />
+        </span>
+      </div>
       {simulated.value !== null && <Outcome simulated={simulated.value} text={text} />}
     </Section>
   );

@@ -42,7 +42,7 @@ export function ReleasesView() {
 const COLUMNS: readonly Column<PolicyRelease>[] = [
   {
     name: "Name",
-    width: "minmax(8rem, 2fr)",
+    width: "minmax(7rem, 2fr)",
     cell: ({ name }) => <span title={name}>{name}</span>,
   },
   {
@@ -57,7 +57,7 @@ const COLUMNS: readonly Column<PolicyRelease>[] = [
     cell: ({ version }) => version ?? <span class="soft">–</span>,
   },
   { name: "Rules", width: "5rem", align: "end", priority: 2, cell: ({ rules }) => counted(rules, "rule") },
-  { name: "Published", width: "7rem", cell: ({ at }) => <Time at={at} /> },
+  { name: "Published", width: "minmax(6rem, 7rem)", cell: ({ at }) => <Time at={at} /> },
   {
     name: "By",
     width: "minmax(5rem, 1fr)",

@@ -69,10 +69,10 @@ export function undoText({ state, children }: StepCompensation): string {
 const TONES: Readonly<Record<StepCompensation["state"], Tone>> = { SUCCEEDED: "good", FAILED: "bad", RUNNING: "busy" };
 
 const COLUMNS: readonly Column<Row>[] = [
-  { name: "Step", width: "minmax(7rem, 1fr)", cell: ({ id }) => <a href={hrefWith({ step: id })}>{id}</a> },
+  { name: "Step", width: "minmax(6rem, 1fr)", cell: ({ id }) => <a href={hrefWith({ step: id })}>{id}</a> },
   {
     name: "State",
-    width: "minmax(7rem, 1fr)",
+    width: "minmax(8.4rem, 1fr)",
     cell: ({ own, isStopped }) =>
       own === undefined ? (
         <Badge tone="wait">{isStopped ? "not undone" : "to be undone"}</Badge>
@@ -87,7 +87,7 @@ const COLUMNS: readonly Column<Row>[] = [
     cell: ({ own }) => own?.job_id && <Id id={own.job_id} to={`/jobs/${segment(own.job_id)}`} />,
   },
   { name: "Error", width: "minmax(8rem, 2fr)", priority: 2, cell: ({ own }) => own?.error?.message ?? "" },
-  { name: "", width: "9rem", cell: (row) => <RowActions {...row} /> },
+  { name: "", width: "minmax(4.8rem, 9rem)", cell: (row) => <RowActions {...row} /> },
 ];
 
 function RowActions({ own, onRedriven }: Row) {

@@ -69,21 +69,25 @@ export function SchedulesPage() {
 const COLUMNS: readonly Column<Schedule>[] = [
   {
     name: "Schedule",
-    width: "minmax(7rem, 1.4fr)",
+    width: "minmax(6rem, 1.4fr)",
     cell: ({ id }) => (
       <a class="mono" href={`/schedules/${segment(id)}`}>
         {id}
       </a>
     ),
   },
-  { name: "State", width: "6.5rem", cell: ({ state }) => <ScheduleState state={state} /> },
+  { name: "State", width: "5.4rem", cell: ({ state }) => <ScheduleState state={state} /> },
   {
     name: "When",
     width: "minmax(8rem, 1.2fr)",
     priority: 2,
     cell: (schedule) => <span class="mono">{timingText(schedule)}</span>,
   },
-  { name: "Next start", width: "7rem", cell: ({ next_slot: next }) => <Time at={next?.starts_at ?? null} /> },
+  {
+    name: "Next start",
+    width: "minmax(6rem, 7rem)",
+    cell: ({ next_slot: next }) => <Time at={next?.starts_at ?? null} />,
+  },
   {
     name: "Last start",
     width: "7rem",
