@@ -204,7 +204,7 @@ export const SCENES: readonly Scene[] = [
       await page.getByLabel("Treatment value").fill("bounded:250ms:0.3");
       await page.getByLabel("Treatment share").fill("10%, 30%");
       await page.getByRole("button", { name: "Preview" }).last().click();
-      await page.getByRole("region", { name: "Smallest detectable effect" }).waitFor();
+      await page.getByRole("region", { name: "Smallest detectable effect", exact: true }).waitFor();
     },
   },
   {

@@ -62,7 +62,7 @@ test("starts a rollout after showing what is wrong at each field, and what it wo
   await preview.click();
   await dialog.getByText("bounded:500ms:0.3").waitFor();
   await dialog.getByRole("region", { name: "Prediction" }).waitFor();
-  await dialog.getByRole("region", { name: "Smallest detectable effect" }).waitFor();
+  await dialog.getByRole("region", { name: "Smallest detectable effect", exact: true }).waitFor();
   expect((await keys.api.request("GET /rollouts", {})).items).toEqual([]);
   await expectAccessible(page);
   await dialog.getByRole("button", { name: "Start", exact: true }).click();

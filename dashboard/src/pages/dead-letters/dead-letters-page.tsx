@@ -197,10 +197,10 @@ const LETTERS: readonly Column<DeadLetter>[] = [
 ];
 
 const SAMPLE: readonly Column<DeadLetter>[] = [
-  { name: "Id", width: "minmax(6rem, 1.4fr)", cell: ({ id }) => <span class="mono">{id}</span> },
+  { name: "Id", width: "minmax(5.4rem, 1.4fr)", cell: ({ id }) => <span class="mono">{id}</span> },
   { name: "Topic", width: "minmax(6rem, 1fr)", priority: 2, cell: ({ topic, subject }) => topic ?? subject ?? "" },
   { name: "Error", width: "minmax(5rem, 2fr)", cell: ({ error }) => error?.message ?? "" },
-  { name: "Dead-lettered", width: "6.4rem", cell: ({ created_at }) => <Time at={created_at} /> },
+  { name: "Dead-lettered", width: "7rem", cell: ({ created_at }) => <Time at={created_at} /> },
 ];
 
 const actionsOf = (isRetryable: boolean): readonly BulkAction[] => (isRetryable ? ["retry", "drop"] : ["drop"]);

@@ -69,7 +69,7 @@ const columnsFor = (reload: () => void): readonly Column<ApiKey>[] => [
     cell: ({ id, name }) => <span title={id}>{name ?? <span class="soft">no name</span>}</span>,
   },
   { name: "Id", width: "minmax(8rem, 1.6fr)", priority: 3, cell: ({ id }) => <Id id={id} /> },
-  { name: "State", width: "6.2rem", cell: ({ state }) => <KeyState state={state} /> },
+  { name: "State", width: "6rem", cell: ({ state }) => <KeyState state={state} /> },
   { name: "Role", width: "5.5rem", priority: 2, cell: ({ role }) => role },
   {
     name: "Tenant",
@@ -115,7 +115,7 @@ const columnsFor = (reload: () => void): readonly Column<ApiKey>[] => [
   { name: "Explain", width: "4.6rem", cell: ({ id }) => <Explain of="key" id={id} /> },
   {
     name: "",
-    width: "6.9rem",
+    width: "7.1rem",
     align: "end",
     cell: ({ id, name, role, state }) => state === "good" && <Revoke id={id} name={name} role={role} onDone={reload} />,
   },

@@ -69,14 +69,14 @@ export function SchedulesPage() {
 const COLUMNS: readonly Column<Schedule>[] = [
   {
     name: "Schedule",
-    width: "minmax(6rem, 1.4fr)",
+    width: "minmax(5.6rem, 1.4fr)",
     cell: ({ id }) => (
       <a class="mono" href={`/schedules/${segment(id)}`}>
         {id}
       </a>
     ),
   },
-  { name: "State", width: "5.4rem", cell: ({ state }) => <ScheduleState state={state} /> },
+  { name: "State", width: "5.8rem", cell: ({ state }) => <ScheduleState state={state} /> },
   {
     name: "When",
     width: "minmax(8rem, 1.2fr)",
