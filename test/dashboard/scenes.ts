@@ -200,7 +200,9 @@ export const SCENES: readonly Scene[] = [
   {
     name: "rollout-start",
     path: "/rollouts?start=1",
-    prepare: async (page) => {
+    prepare: async (page, { api }) => {
+      // A record of contention is written after a minute.
+      while ((await api.request("GET /contention", { query: {} })).items.length === 0) await page.waitForTimeout(2_000);
       await page.getByLabel("Treatment value").fill("bounded:250ms:0.3");
       await page.getByLabel("Treatment share").fill("10%, 30%");
       await page.getByRole("button", { name: "Preview" }).last().click();
