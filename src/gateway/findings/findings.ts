@@ -250,7 +250,7 @@ const KERNEL_FIXES = [
   {
     mention: "stopped by the demo",
     fix: "start it again",
-    next: "cordum status",
+    next: "cordum demo start-kernel",
     about: { id: "demo" },
   },
   {
