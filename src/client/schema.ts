@@ -226,6 +226,8 @@ export interface BypassedJob {
   readonly reason: string;
   readonly bypassed_at: string;
   readonly reviewed_by: string | null;
+  /** The name of the key; null for other actors and for keys without a name. */
+  readonly reviewed_by_name: string | null;
   readonly reviewed_at: string | null;
   readonly note: string | null;
   readonly verdict: {
@@ -601,10 +603,14 @@ export interface FailOpenLease {
   readonly state: string;
   readonly reason: string;
   readonly approved_by: string;
+  /** The name of the key; null for other actors and for keys without a name. */
+  readonly approved_by_name: string | null;
   readonly opened_at: string;
   readonly ends_at: string;
   readonly ended_at: string | null;
   readonly ended_by: string | null;
+  /** The name of the key; null for other actors and for keys without a name. */
+  readonly ended_by_name: string | null;
 }
 
 export interface FailOpenLeasePage {
@@ -710,6 +716,8 @@ export interface HistoryLine {
   readonly event: string;
   readonly attempt: number;
   readonly who: string | null;
+  /** The name of the key; null for other actors and for keys without a name. */
+  readonly who_name: string | null;
   readonly why: string | null;
   readonly retry_class: string | null;
   readonly delay_ms: number | null;
@@ -866,6 +874,8 @@ export interface JobBypass {
   /** When the check was bypassed. */
   readonly at: string;
   readonly reviewed_by: string | null;
+  /** The name of the key; null for other actors and for keys without a name. */
+  readonly reviewed_by_name?: string | null | undefined;
   readonly reviewed_at: string | null;
 }
 
@@ -1126,6 +1136,8 @@ export interface KillSwitch {
   readonly scope: string;
   readonly reason: string;
   readonly engaged_by: string;
+  /** The name of the key; null for other actors and for keys without a name. */
+  readonly engaged_by_name: string | null;
   readonly engaged_at: string;
 }
 
@@ -1779,6 +1791,8 @@ export interface Pool {
   readonly workers: number;
   readonly draining: boolean;
   readonly changed_by: string | null;
+  /** The name of the key; null for other actors and for keys without a name. */
+  readonly changed_by_name: string | null;
   readonly changed_at: string | null;
 }
 
@@ -1814,6 +1828,8 @@ export interface PostKillResponse {
   readonly scope: string;
   readonly reason: string;
   readonly engaged_by: string;
+  /** The name of the key; null for other actors and for keys without a name. */
+  readonly engaged_by_name: string | null;
   readonly engaged_at: string;
   /** True if the switch was already engaged; the other fields describe that engagement. */
   readonly already: boolean;
@@ -2472,6 +2488,8 @@ export interface Run {
   readonly error: ErrorInfo | null;
   readonly trace_id: string;
   readonly submitted_by: string | null;
+  /** The name that the key had then; null for keys without a name. */
+  readonly submitted_by_name: string | null;
   readonly actor_id: string | null;
   readonly priority: string | null;
   readonly ends_as: string | null;
@@ -2569,6 +2587,8 @@ export interface RunDetail {
   readonly error: ErrorInfo | null;
   readonly trace_id: string;
   readonly submitted_by: string | null;
+  /** The name that the key had then; null for keys without a name. */
+  readonly submitted_by_name: string | null;
   readonly actor_id: string | null;
   readonly priority: string | null;
   readonly ends_as: string | null;
@@ -2729,6 +2749,8 @@ export interface Schedule {
   /** When it was applied, paused or resumed last. */
   readonly updated_at: string;
   readonly submitted_by: string | null;
+  /** The name that the key had then; null for keys without a name. */
+  readonly submitted_by_name: string | null;
 }
 
 export interface ScheduleActionRequest {
@@ -2761,6 +2783,8 @@ export interface ScheduleApplied {
   /** When it was applied, paused or resumed last. */
   readonly updated_at: string;
   readonly submitted_by: string | null;
+  /** The name that the key had then; null for keys without a name. */
+  readonly submitted_by_name: string | null;
   /** Any JSON value. Redacted. */
   readonly input: unknown;
   /** The next five; empty while it is paused. */
@@ -2787,6 +2811,8 @@ export interface ScheduleBackfill {
   readonly until: string;
   readonly pace_ms: number;
   readonly started_by: string;
+  /** The name of the key; null for other actors and for keys without a name. */
+  readonly started_by_name: string | null;
   readonly waits_for: string | null;
 }
 
@@ -2831,6 +2857,8 @@ export interface ScheduleDetail {
   /** When it was applied, paused or resumed last. */
   readonly updated_at: string;
   readonly submitted_by: string | null;
+  /** The name that the key had then; null for keys without a name. */
+  readonly submitted_by_name: string | null;
   /** Any JSON value. Redacted. */
   readonly input: unknown;
   /** The next five; empty while it is paused. */
@@ -3302,6 +3330,8 @@ export interface TimelineLine {
   readonly index: number | null;
   readonly job_id: string | null;
   readonly who: string | null;
+  /** The name of the key; null for other actors and for keys without a name. */
+  readonly who_name: string | null;
   readonly why: string | null;
   readonly cause: number | null;
 }
@@ -3459,6 +3489,8 @@ export interface WorkflowDetail {
   /** When the workflow was first applied; for a version, when that version was applied. */
   readonly created_at: string;
   readonly created_by: string | null;
+  /** The name of the key; null for other actors and for keys without a name. */
+  readonly created_by_name: string | null;
   /** The definition as applied. */
   readonly definition: Readonly<Record<string, unknown>>;
 }
@@ -3495,6 +3527,8 @@ export interface WorkflowVersion {
   /** When the workflow was first applied; for a version, when that version was applied. */
   readonly created_at: string;
   readonly created_by: string | null;
+  /** The name of the key; null for other actors and for keys without a name. */
+  readonly created_by_name: string | null;
 }
 
 export interface WorkflowVersionPage {

@@ -23,8 +23,7 @@ export function serveDashboard(app: FastifyInstance, folder: string | null): voi
   if (folder === null) return;
   const files = new DashboardFiles(folder);
   const page = async (request: FastifyRequest, reply: FastifyReply) => {
-    reply.headers(PAGE_HEADERS);
-    return files.send("index.html", request, reply);
+    return files.send("index.html", { request, reply, headers: PAGE_HEADERS });
   };
   for (const path of ["/", ...VIEWS.flatMap((view) => [`/${view}`, `/${view}/*`])]) {
     app.route({ method: ["GET", "HEAD"], url: path, handler: page });
@@ -33,8 +32,7 @@ export function serveDashboard(app: FastifyInstance, folder: string | null): voi
     method: ["GET", "HEAD"],
     url: "/assets/:file",
     handler: async (request, reply) => {
-      reply.header("cache-control", "public, max-age=31536000, immutable");
-      return files.send(`assets/${request.params.file}`, request, reply);
+      return files.send(`assets/${request.params.file}`, { request, reply, headers: ASSET_HEADERS });
     },
   });
 }
@@ -44,7 +42,14 @@ interface Variant {
   readonly etag: string;
 }
 
-/** Files of the build, read once. Only names that the folder lists can be requested. */
+interface Exchange {
+  readonly request: FastifyRequest;
+  readonly reply: FastifyReply;
+  /** Of a file that was found: an error is not cached. */
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/** Files of the build, read once. Only names that the folder lists can be requested. A missing file was replaced by a rebuild. */
 class DashboardFiles {
   readonly #folder: string;
   readonly #read = new Map<string, Promise<Variant>>();
@@ -54,31 +59,45 @@ class DashboardFiles {
     this.#folder = folder;
   }
 
-  async send(name: string, { headers }: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
-    const accepted = String(headers["accept-encoding"] ?? "");
+  async send(name: string, { request, reply, headers }: Exchange): Promise<FastifyReply> {
+    const accepted = String(request.headers["accept-encoding"] ?? "");
     const encoding = ENCODINGS.find((one) => accepted.includes(one.name) && this.#has(`${name}${one.suffix}`));
     const { bytes, etag } = await this.#variant(name, encoding?.suffix ?? "");
-    reply.headers({ etag, vary: "accept-encoding" }).type(TYPES[name.slice(name.lastIndexOf("."))] ?? BINARY);
+    reply
+      .headers({ ...headers, etag, vary: "accept-encoding" })
+      .type(TYPES[name.slice(name.lastIndexOf("."))] ?? BINARY);
     if (encoding !== undefined) reply.header("content-encoding", encoding.name);
-    if (headers["if-none-match"] === etag) return reply.code(304).send();
+    if (request.headers["if-none-match"] === etag) return reply.code(304).send();
     return reply.send(bytes);
   }
 
   async #variant(name: string, suffix: string): Promise<Variant> {
     const file = `${name}${suffix}`;
-    if (!this.#has(name)) {
-      const advice =
-        this.#names?.size === 0 ? "the dashboard is not built; run `npm run build`" : "load the page again";
-      throw new Problem("route_not_found", `\`GET /${name.slice(0, 200)}\` does not exist; ${advice}`);
-    }
+    if (!this.#has(name)) throw this.#missing(name);
     const known = this.#read.get(file);
     if (known !== undefined) return known;
-    const read = readFile(join(this.#folder, file)).then((bytes) => ({
-      bytes,
-      etag: `"${createHash("sha256").update(bytes).digest("base64url").slice(0, 22)}"`,
-    }));
+    const read = this.#load(name, file);
     this.#read.set(file, read);
     return read;
+  }
+
+  async #load(name: string, file: string): Promise<Variant> {
+    try {
+      const bytes = await readFile(join(this.#folder, file));
+      return { bytes, etag: `"${createHash("sha256").update(bytes).digest("base64url").slice(0, 22)}"` };
+    } catch (thrown) {
+      this.#read.delete(file);
+      if ((thrown as NodeJS.ErrnoException).code !== "ENOENT") throw thrown;
+      const missing = this.#missing(name);
+      this.#names = null;
+      this.#read.clear();
+      throw missing;
+    }
+  }
+
+  #missing(name: string): Problem {
+    const advice = this.#names?.size === 0 ? "the dashboard is not built; run `npm run build`" : "load the page again";
+    return new Problem("route_not_found", `\`GET /${name.slice(0, 200)}\` does not exist; ${advice}`);
   }
 
   #has(name: string): boolean {
@@ -107,6 +126,7 @@ const TYPES: Readonly<Record<string, string>> = {
 };
 const BINARY = "application/octet-stream";
 
+const ASSET_HEADERS = { "cache-control": "public, max-age=31536000, immutable" };
 const PAGE_HEADERS = {
   "cache-control": "no-cache",
   "content-security-policy": [

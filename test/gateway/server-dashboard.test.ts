@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { brotliCompressSync, gzipSync } from "node:zlib";
 import { fastify } from "fastify";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { Problem } from "../../src/gateway/problem.ts";
+import { Problem, problemResponse, toProblem } from "../../src/gateway/problem.ts";
 import { serveDashboard, VIEWS } from "../../src/gateway/server-dashboard.ts";
 
 const dir = mkdtempSync(join(tmpdir(), "cordum-served-"));
@@ -73,6 +73,32 @@ test.each(["/assets/..%2F..%2Fsecret.js", "/assets/%2e%2e%2findex.html", "/asset
     expect([statusCode, body]).toEqual([404, expect.stringContaining("does not exist")]);
   },
 );
+
+test("answers 404 for an asset that a rebuild removed, then serves the new build", async () => {
+  const folder = join(dir, "rebuilt");
+  const rebuild = (hash: string) => {
+    rmSync(folder, { recursive: true, force: true });
+    mkdirSync(join(folder, "assets"), { recursive: true });
+    writeFileSync(join(folder, "index.html"), `page ${hash}`);
+    for (const name of ["main", "lazy"]) writeFileSync(join(folder, "assets", `${name}-${hash}.js`), hash);
+  };
+  const running = fastify();
+  running.setErrorHandler((error, _, reply) => {
+    const { status, headers, body } = problemResponse(toProblem(error), () => 0);
+    return reply.code(status).headers(headers).send(body);
+  });
+  serveDashboard(running, folder);
+  rebuild("old");
+  expect((await running.inject({ url: "/assets/main-old.js" })).statusCode).toBe(200);
+
+  rebuild("new");
+  const missing = await running.inject({ url: "/assets/lazy-old.js" });
+  expect([missing.statusCode, missing.json().code]).toEqual([404, "route_not_found"]);
+  expect(missing.json().detail).toContain("load the page again");
+  expect(missing.headers["cache-control"]).toBeUndefined();
+  expect((await running.inject({ url: "/" })).body).toBe("page new");
+  expect((await running.inject({ url: "/assets/lazy-new.js" })).body).toBe("new");
+});
 
 test("a process without a built dashboard names the fix", async () => {
   const bare = fastify();

@@ -33,7 +33,7 @@ async function listApprovals(io: Io, client: Client, options: PageOptions): Prom
     row: (job) => [
       job.job_id,
       job.topic,
-      job.submitted_by,
+      job.caller?.name ?? job.submitted_by,
       job.expires_at,
       job.rule_id,
       job.reason,

@@ -65,7 +65,7 @@ async function listLeases(io: Io, client: Client, options: PageOptions): Promise
       lease.id,
       lease.scope,
       lease.state,
-      lease.approved_by,
+      lease.approved_by_name ?? lease.approved_by,
       lease.ended_at ?? lease.ends_at,
       lease.reason,
     ],
@@ -109,8 +109,8 @@ async function reviewBypass(io: Io, client: Client, id: string, options: ReviewO
   return EXIT.ok;
 }
 
-function reviewOf({ reviewed_by, verdict, note }: Json): string {
+function reviewOf({ reviewed_by, reviewed_by_name: name, verdict, note }: Json): string {
   if (reviewed_by === null) return "not reviewed";
   const decision = verdict === null ? "" : `; policy: ${verdict.decision.toUpperCase()}: ${verdict.reason}`;
-  return `reviewed by ${reviewed_by}${decision}${note === null ? "" : `; ${note}`}`;
+  return `reviewed by ${name ?? reviewed_by}${decision}${note === null ? "" : `; ${note}`}`;
 }

@@ -330,7 +330,10 @@ function describeJob(job: Json): string {
   }
   if (job.approval) fields.push(["approval", describeApproval(job.approval)]);
   if (job.bypass) {
-    const review = job.bypass.reviewed_by === null ? "not reviewed" : `reviewed by ${job.bypass.reviewed_by}`;
+    const review =
+      job.bypass.reviewed_by === null
+        ? "not reviewed"
+        : `reviewed by ${job.bypass.reviewed_by_name ?? job.bypass.reviewed_by}`;
     fields.push(["bypassed", `${job.bypass.reason} (lease ${job.bypass.lease_id}, ${review})`]);
   }
   if (job.progress) fields.push(["progress", `${job.progress.percent ?? "?"} % ${job.progress.message ?? ""}`]);
@@ -351,8 +354,8 @@ const textOf = (value: unknown): string => (typeof value === "string" ? value : 
 /** Optional fields of the last result. */
 const RESULT_FIELDS = ["error_code", "error_code_enum", "artifact_ptrs"] as const;
 
-function eventOf({ event, who, why, delay_ms, retry_class, policy }: Json): string {
-  const by = who === null ? "" : ` by ${who}`;
+function eventOf({ event, who, who_name: name, why, delay_ms, retry_class, policy }: Json): string {
+  const by = who === null ? "" : ` by ${name ?? who}`;
   const retry = delay_ms === null ? "" : `; retry after ${delay_ms} ms (${retry_class}, ${policy})`;
   return `${event}${by}${why === null ? "" : `: ${why}`}${retry}`;
 }

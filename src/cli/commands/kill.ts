@@ -49,13 +49,15 @@ async function release(io: Io, client: Client, { scope, json }: ReleaseOptions):
 async function listKills(io: Io, client: Client, options: PageOptions): Promise<ExitCode> {
   return showPage(io, await client.request("GET /kill", {}), options, {
     headers: ["SCOPE", "ENGAGED BY", "SINCE", "REASON"],
-    row: (kill) => [kill.scope, kill.engaged_by, kill.engaged_at, kill.reason],
+    row: (kill) => [kill.scope, kill.engaged_by_name ?? kill.engaged_by, kill.engaged_at, kill.reason],
     command: "kill status",
   });
 }
 
 function describe(kill: Json): string {
-  const by = kill.already ? `was already engaged by ${kill.engaged_by} at ${kill.engaged_at}` : "engaged";
+  const by = kill.already
+    ? `was already engaged by ${kill.engaged_by_name ?? kill.engaged_by} at ${kill.engaged_at}`
+    : "engaged";
   return `kill switch of ${scopeOf(kill)} ${by}`;
 }
 

@@ -80,10 +80,12 @@ function safety({ safety: state = {}, ...status }: Json): Fields {
 }
 
 function killed({ kill = [] }: Json): Fields {
-  return kill.map(({ scope, engaged_by, engaged_at, reason }: Json): readonly [string, string] => [
-    "kill switch",
-    `dispatch of ${scope === "*" ? "all tenants" : `tenant ${scope}`} stopped by ${engaged_by} at ${engaged_at}: ${reason}`,
-  ]);
+  return kill.map(
+    ({ scope, engaged_by, engaged_by_name: name, engaged_at, reason }: Json): readonly [string, string] => [
+      "kill switch",
+      `dispatch of ${scope === "*" ? "all tenants" : `tenant ${scope}`} stopped by ${name ?? engaged_by} at ${engaged_at}: ${reason}`,
+    ],
+  );
 }
 
 function work(io: Io, status: Json): Fields {

@@ -72,7 +72,7 @@ async function listPools(io: Io, client: Client, options: PageOptions): Promise<
       pool.name,
       String(pool.workers),
       pool.draining ? "draining" : "open",
-      pool.changed_by,
+      pool.changed_by_name ?? pool.changed_by,
       pool.requires.join(", ") || "–",
       pool.topics.join(", ") || "–",
     ],

@@ -112,7 +112,7 @@ function describeWorkflow(workflow: Json): string {
   if (definition.description) facts.push(["description", definition.description]);
   if (definition.timeout_sec) facts.push(["timeout", `${definition.timeout_sec} s`]);
   if (workflow.created_at) facts.push(["applied", workflow.created_at]);
-  if (workflow.created_by) facts.push(["by", workflow.created_by]);
+  if (workflow.created_by) facts.push(["by", workflow.created_by_name ?? workflow.created_by]);
   const rows = [...shapeOf(definition)].map(([id, { type, dependsOn }]) => {
     const step = definition.steps[id];
     return [id, type ?? "", dependsOn.join(", "), actionOf(step)];

@@ -185,7 +185,7 @@ async function showTimeline(io: Io, client: Client, id: string, options: PageOpt
       line.at,
       line.event,
       stepOf(line),
-      line.who ?? "",
+      line.who_name ?? line.who ?? "",
       line.cause === null || line.cause === undefined ? "" : String(line.cause),
       line.why ?? "",
     ],

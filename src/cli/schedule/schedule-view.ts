@@ -42,7 +42,7 @@ function factsOf(schedule: Json): readonly (readonly [string, string])[] {
     facts.push(["backfill", `${handled} of ${backfill.slots} slots, until ${backfill.until}${why}`]);
   }
   if (schedule.open_runs.length > 0) facts.push(["open runs", schedule.open_runs.join(", ")]);
-  facts.push(["applied", `${schedule.updated_at} by ${schedule.submitted_by}`]);
+  facts.push(["applied", `${schedule.updated_at} by ${schedule.submitted_by_name ?? schedule.submitted_by}`]);
   return facts;
 }
 

@@ -64,7 +64,7 @@ async function changeJobs({ engine }: Gateway, { org, principal, body }: Gateway
   requireState(action, filter.state);
   await requireLists(engine, org, filter);
   const by = principal.id;
-  const operation = { action, org, filter, by, why: reason ?? `${action} of many by ${by}` };
+  const operation = { action, org, filter, by, why: reason ?? `${action} of many by ${principal.caller.name ?? by}` };
   return runBulk<Job, JobBulkOutcome>(engine, fields, {
     table: JOBS,
     index: bulkJobLists(operation),

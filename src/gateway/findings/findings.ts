@@ -23,7 +23,12 @@ export interface StatusFacts {
   readonly dead_letters?: number;
   readonly dead_letters_by_tenant?: Readonly<Record<string, number>>;
   readonly backlog_total?: number;
-  readonly kill?: readonly { readonly scope: string; readonly engaged_by: string; readonly engaged_at?: string }[];
+  readonly kill?: readonly {
+    readonly scope: string;
+    readonly engaged_by: string;
+    readonly engaged_by_name?: string | null;
+    readonly engaged_at?: string;
+  }[];
   readonly workers?: { readonly total: number; readonly leaving: number };
   readonly disk?: DiskFacts & { readonly low: boolean };
   readonly open_jobs?: { readonly total: number; readonly by_tenant: Readonly<Record<string, number>> };
@@ -267,9 +272,9 @@ const KERNEL_FIXES = [
 
 function work({ status }: Facts): readonly Finding[] {
   const found: Finding[] = [];
-  for (const { scope, engaged_by, engaged_at } of status.kill ?? []) {
+  for (const { scope, engaged_by, engaged_by_name: name, engaged_at } of status.kill ?? []) {
     const whose = scope === "*" ? "all tenants" : `tenant ${scope}`;
-    const what = `a kill switch stops the dispatch of ${whose}, engaged by ${engaged_by}`;
+    const what = `a kill switch stops the dispatch of ${whose}, engaged by ${name ?? engaged_by}`;
     found.push(
       danger("killed", what, "release the kill switch once it is safe", `cordum kill release --scope '${scope}'`, {
         id: scope,

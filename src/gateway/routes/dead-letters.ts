@@ -22,6 +22,7 @@ import {
 } from "../views/dead-letter-query.ts";
 import { DEAD_LETTER, DEAD_LETTER_DETAIL, DROPPED, RETRIED } from "../views/job-schemas.ts";
 import { deadLetterDetail, deadLetterView } from "../views/job-views.ts";
+import { withActorNames } from "../views/key-names.ts";
 import { COUNT, countedPageOf, listPage, pageQuery, queryText } from "../views/page.ts";
 import { readValue } from "../views/payloads.ts";
 
@@ -88,9 +89,11 @@ async function getDeadLetter({ engine }: Gateway, request: GatewayRequest): Prom
   const { value: deadLetter } = await loadDeadLetter(engine, request);
   const { source } = deadLetter;
   const { paths } = engine.settings.current.redaction;
-  if (source.kind !== "job") return ok(deadLetterDetail(deadLetter, null, paths));
+  const answer = async (view: Readonly<Record<string, unknown>>) =>
+    ok(await withActorNames(engine.world.store, view, "history"));
+  if (source.kind !== "job") return answer(deadLetterDetail(deadLetter, null, paths));
   const input = await readValue(engine, `the input of job \`${source.jobId}\``, source.input);
-  return ok(deadLetterDetail(deadLetter, redact(input.value, { paths, at: "input" }), paths, [input]));
+  return answer(deadLetterDetail(deadLetter, redact(input.value, { paths, at: "input" }), paths, [input]));
 }
 
 async function retryDeadLetter({ engine }: Gateway, request: GatewayRequest): Promise<GatewayResponse> {

@@ -12,7 +12,8 @@ import { closeFailOpen, listFailOpen, openFailOpen, reviewBypass } from "../../e
 import { isTenant } from "../auth/access.ts";
 import { Problem } from "../problem.ts";
 import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Principal, type Route } from "../route.ts";
-import { listPage, pageOf, pageQuery, queryText } from "../views/page.ts";
+import { KEY_NAME, withKeyName, withKeyNames } from "../views/key-names.ts";
+import { listPageWith, pageOf, pageQuery, queryText } from "../views/page.ts";
 
 const MINUTE_MS = 60_000;
 const TEXT_OR_NULL = Type.Union([Type.String(), Type.Null()]);
@@ -24,10 +25,12 @@ const LEASE = Type.Object(
     state: Type.String({ description: "`in_force`, `not_in_force` (by the clock of this process) or `ended`." }),
     reason: Type.String(),
     approved_by: Type.String(),
+    approved_by_name: KEY_NAME,
     opened_at: Type.String(),
     ends_at: Type.String(),
     ended_at: TEXT_OR_NULL,
     ended_by: TEXT_OR_NULL,
+    ended_by_name: KEY_NAME,
   },
   { title: "FailOpenLease" },
 );
@@ -59,6 +62,7 @@ const BYPASSED = Type.Object(
     reason: Type.String(),
     bypassed_at: Type.String(),
     reviewed_by: TEXT_OR_NULL,
+    reviewed_by_name: KEY_NAME,
     reviewed_at: TEXT_OR_NULL,
     note: TEXT_OR_NULL,
     verdict: Type.Union([
@@ -124,10 +128,8 @@ export const FAIL_OPEN_ROUTES: readonly Route[] = [
 async function listLeases({ engine }: Gateway, { org, principal }: GatewayRequest): Promise<GatewayResponse> {
   const scopes = principal.org === ALL_TENANTS ? null : [org, ALL_TENANTS];
   const leases = await listFailOpen(engine, scopes);
-  return ok({
-    items: leases.map((lease) => leaseView(lease, engine.safety.grants.isInForce(lease))),
-    next_cursor: null,
-  });
+  const views = leases.map((lease) => leaseView(lease, engine.safety.grants.isInForce(lease)));
+  return ok({ items: await withKeyNames(engine.world.store, views, ...LEASE_ACTORS), next_cursor: null });
 }
 
 async function openLease({ engine }: Gateway, { org, principal, body }: GatewayRequest): Promise<GatewayResponse> {
@@ -141,7 +143,7 @@ async function openLease({ engine }: Gateway, { org, principal, body }: GatewayR
   const opened = await openFailOpen(engine, { scope, reason: options.reason, by: principal.id, forMs });
   switch (opened.kind) {
     case "opened":
-      return ok(leaseView(opened.lease, true));
+      return ok(await withKeyName(engine.world.store, leaseView(opened.lease, true), ...LEASE_ACTORS));
     case "bad":
       throw new Problem("invalid_request", opened.why);
     case "too_many":
@@ -165,7 +167,7 @@ async function closeLease({ engine }: Gateway, { org, principal, params }: Gatew
     case "closed":
     // Closing is idempotent.
     case "ended":
-      return ok(leaseView(closed.lease, false));
+      return ok(await withKeyName(engine.world.store, leaseView(closed.lease, false), ...LEASE_ACTORS));
     case "not_found":
       throw notFound(id);
     default:
@@ -175,7 +177,14 @@ async function closeLease({ engine }: Gateway, { org, principal, params }: Gatew
 
 async function listBypassed({ engine }: Gateway, { org, query }: GatewayRequest): Promise<GatewayResponse> {
   const index = queryText(query, "reviewed") === "true" ? bypassedOf(org) : unreviewedOf(org);
-  return listPage(engine.world.store, JOBS, index, query, (item) => bypassView(item.value));
+  const { store } = engine.world;
+  return listPageWith(store, JOBS, index, query, (items) =>
+    withKeyNames(
+      store,
+      items.map(({ value }) => bypassView(value)),
+      "reviewed_by",
+    ),
+  );
 }
 
 async function review({ engine }: Gateway, { org, principal, params, body }: GatewayRequest): Promise<GatewayResponse> {
@@ -186,7 +195,7 @@ async function review({ engine }: Gateway, { org, principal, params, body }: Gat
   switch (reviewed.kind) {
     case "reviewed":
     case "reviewed_already":
-      return ok(bypassView(reviewed.job));
+      return ok(await withKeyName(engine.world.store, bypassView(reviewed.job), "reviewed_by"));
     case "not_found":
       throw new Problem(
         "job_not_found",
@@ -218,7 +227,9 @@ function notFound(id: string): Problem {
   return new Problem("lease_not_found", `no fail-open lease \`${id}\`; \`GET /api/v1/failopen\` lists them`);
 }
 
-export function leaseView(lease: FailOpenGrant, inForce: boolean): object {
+const LEASE_ACTORS = ["approved_by", "ended_by"] as const;
+
+function leaseView(lease: FailOpenGrant, inForce: boolean): object {
   return {
     id: lease.id,
     scope: lease.scope,

@@ -25,6 +25,7 @@ import {
   SUBMIT_RESPONSE,
 } from "../views/job-schemas.ts";
 import { decisionsView, explanationView, jobDetail, jobView, revealedFields } from "../views/job-views.ts";
+import { withActorNames, withKeyName } from "../views/key-names.ts";
 import { countedPageOf, listFiltered, listPage, queryText } from "../views/page.ts";
 import { readValue } from "../views/payloads.ts";
 import { SUBMIT_BODY } from "../views/submission-schemas.ts";
@@ -72,7 +73,10 @@ export const JOB_ROUTES: readonly Route[] = [
     summary: "List the decisions about a job, by the policy and by approvers",
     access: "read",
     response: DECISIONS,
-    handle: async (gateway, request) => ok(decisionsView((await loadJob(gateway, request)).value)),
+    handle: async (gateway, request) => {
+      const decisions = decisionsView((await loadJob(gateway, request)).value);
+      return ok(await withActorNames(gateway.engine.world.store, decisions, "items"));
+    },
   },
   {
     method: "POST",
@@ -152,7 +156,10 @@ async function getJob(gateway: Gateway, request: GatewayRequest): Promise<Gatewa
   ]);
   const { paths } = engine.settings.current.redaction;
   const hidden: string[] = [];
-  const detail = jobDetail(found, redact(input.value, { paths, at: "input", hidden }), result.value, [input, result]);
+  const view = jobDetail(found, redact(input.value, { paths, at: "input", hidden }), result.value, [input, result]);
+  const { store } = engine.world;
+  const bypass = view.bypass && (await withKeyName(store, view.bypass, "reviewed_by"));
+  const detail = { ...(await withActorNames(store, view, "history")), bypass };
   if (job.state !== "APPROVAL_REQUIRED") return ok(detail);
   redact(revealedFields(job), { hidden });
   return ok({ ...detail, hidden });
@@ -177,7 +184,12 @@ async function cancelJob(gateway: Gateway, request: GatewayRequest): Promise<Gat
   }
   const { reason } = (body ?? {}) as { readonly reason?: string };
   const by = principal.id;
-  const outcome = await cancelOwnJob(engine, { org, jobId, by, why: reason ?? `cancelled by ${by}` });
+  const outcome = await cancelOwnJob(engine, {
+    org,
+    jobId,
+    by,
+    why: reason ?? `cancelled by ${principal.caller.name ?? by}`,
+  });
   switch (outcome.kind) {
     case "cancelled":
       return ok({ job_id: jobId, id: jobId, state: outcome.state });

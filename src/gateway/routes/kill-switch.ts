@@ -4,10 +4,12 @@
  */
 import { Type } from "typebox";
 import { EVERY_SCOPE, type Kill } from "../../core/model/kill-switch.ts";
+import type { Engine } from "../../engine/engine.ts";
 import { engageKill, listKills, releaseKill } from "../../engine/safety/index.ts";
 import { isTenant } from "../auth/access.ts";
 import { Problem } from "../problem.ts";
 import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route } from "../route.ts";
+import { KEY_NAME, withKeyNames } from "../views/key-names.ts";
 import { pageOf } from "../views/page.ts";
 import { requireScope } from "./fail-open.ts";
 
@@ -19,6 +21,7 @@ export const KILL = Type.Object(
     scope: Type.String({ description: "A tenant, or `*` for all tenants." }),
     reason: Type.String(),
     engaged_by: Type.String(),
+    engaged_by_name: KEY_NAME,
     engaged_at: Type.String(),
   },
   { title: "KillSwitch" },
@@ -69,7 +72,7 @@ async function listSwitches({ engine }: Gateway, { org, principal }: GatewayRequ
   const all = await listKills(engine);
   const visible =
     principal.org === EVERY_SCOPE ? all : all.filter(({ scope }) => scope === org || scope === EVERY_SCOPE);
-  return ok({ items: visible.map(killView), next_cursor: null });
+  return ok({ items: await killViews(engine, visible), next_cursor: null });
 }
 
 async function engage({ engine }: Gateway, request: GatewayRequest): Promise<GatewayResponse> {
@@ -79,7 +82,8 @@ async function engage({ engine }: Gateway, request: GatewayRequest): Promise<Gat
     reason: reason.trim() || rejectEmptyReason(),
     by: request.principal.id,
   });
-  return ok({ ...killView(kill), already: kind === "already", cancelled });
+  const [view] = await killViews(engine, [kill]);
+  return ok({ ...view, already: kind === "already", cancelled });
 }
 
 async function release({ engine }: Gateway, request: GatewayRequest): Promise<GatewayResponse> {
@@ -100,6 +104,9 @@ function rejectEmptyReason(): never {
   throw new Problem("invalid_request", "`reason` must not be empty; it is recorded in the audit log");
 }
 
-export function killView({ scope, reason, by, engagedMs }: Kill): object {
-  return { scope, reason, engaged_by: by, engaged_at: new Date(engagedMs).toISOString() };
+export function killViews({ world }: Engine, kills: readonly Kill[]): Promise<readonly object[]> {
+  const views = kills.map(({ scope, reason, by, engagedMs }) => {
+    return { scope, reason, engaged_by: by, engaged_at: new Date(engagedMs).toISOString() };
+  });
+  return withKeyNames(world.store, views, "engaged_by");
 }

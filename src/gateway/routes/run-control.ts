@@ -98,7 +98,7 @@ async function control(
     throw new Problem("forbidden", detail);
   }
   const by = principal.id;
-  const why = reason ?? `${verb} by ${by}`;
+  const why = reason ?? `${verb} by ${principal.caller.name ?? by}`;
   const outcome = await apply(engine, { org, runId, by, why, skipsCompensation: !compensate });
   switch (outcome.kind) {
     case "moved":

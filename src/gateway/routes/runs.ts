@@ -10,6 +10,7 @@ import { children, loadTenantRun, planOf, removeRun, timeline } from "../../engi
 import type { Versioned } from "../../ports/store.ts";
 import { Problem } from "../problem.ts";
 import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route } from "../route.ts";
+import { withKeyNames } from "../views/key-names.ts";
 import {
   COUNT,
   countedPageOf,
@@ -206,7 +207,8 @@ async function getTimeline(gateway: Gateway, request: GatewayRequest): Promise<G
   const run = await runOf(gateway, request);
   readPosition(queryText(request.query, "cursor"), timelineOf(run.id));
   const page = await timeline(gateway.engine, run, pageOptions(request, timelineOf(run.id)));
-  return pageResponse(timelineOf(run.id), page.lines.map(timelineView), page.cursor);
+  const lines = await withKeyNames(gateway.engine.world.store, page.lines.map(timelineView), "who");
+  return pageResponse(timelineOf(run.id), lines, page.cursor);
 }
 
 async function explain({ engine }: Gateway, { org, params, principal }: GatewayRequest): Promise<GatewayResponse> {

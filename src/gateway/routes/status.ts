@@ -30,7 +30,7 @@ import { budgetUseView } from "../views/budget-views.ts";
 import { inForceView } from "../views/policy-views.ts";
 import { statusSchema } from "../views/status-schema.ts";
 import { DUTIES, dutiesView, readinessOf } from "./health.ts";
-import { KILL, killView } from "./kill-switch.ts";
+import { KILL, killViews } from "./kill-switch.ts";
 
 export const STATUS_ROUTES: readonly Route[] = [
   {
@@ -76,7 +76,7 @@ export async function statusOf(gateway: Gateway, request: GatewayRequest): Promi
     ...queues,
     workers: workersOf(engine, tenant),
     budgets: budgets.map(budgetUseView),
-    kill: killsOf(engine, tenant),
+    kill: await killsOf(engine, tenant),
     safety: load?.unreachable == null ? safety : { ...safety, unreachable: load.unreachable },
     ...load?.fields,
     ...(isOperator ? figures : Object.fromEntries(Object.keys(figures).map((figure) => [figure, null]))),
@@ -164,9 +164,11 @@ function workersOf({ registry, world }: Engine, tenant: string): object {
 }
 
 /** The switches as cached by this process, which its dispatcher obeys. */
-function killsOf({ pools: { kills } }: Engine, tenant: string): readonly object[] {
+function killsOf(engine: Engine, tenant: string): Promise<readonly object[]> {
+  const { kills } = engine.pools;
   const isVisible = (scope: string) => tenant === EVERY_ORG || scope === tenant || scope === EVERY_SCOPE;
-  return [...kills.values()].filter(({ scope }) => isVisible(scope)).map(killView);
+  const visible = [...kills.values()].filter(({ scope }) => isVisible(scope));
+  return killViews(engine, visible);
 }
 
 /** Disk, kernel and the tenants with the most open jobs, as they are now. */

@@ -11,6 +11,7 @@ import { type ListedWorker, listWorkers, setDraining, type WorkerView } from "..
 import { visibleTenant } from "../auth/access.ts";
 import { Problem } from "../problem.ts";
 import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route } from "../route.ts";
+import { KEY_NAME, withKeyName, withKeyNames } from "../views/key-names.ts";
 import { REASON, reasonView } from "../views/reasons.ts";
 import { instant } from "../views/schemas.ts";
 
@@ -55,6 +56,7 @@ const POOL = Type.Object(
     workers: Type.Integer(),
     draining: Type.Boolean(),
     changed_by: Type.Union([Type.String(), Type.Null()]),
+    changed_by_name: KEY_NAME,
     changed_at: Type.Union([Type.String(), Type.Null()]),
   },
   { title: "Pool" },
@@ -200,7 +202,8 @@ async function listPools(gateway: Gateway, request: GatewayRequest): Promise<Gat
   const named = workers.flatMap(({ pool }) => (pool === null ? [] : [pool]));
   const kept = request.principal.org === EVERY_ORG ? records.keys() : [];
   const names = new Set([...Object.keys(engine.settings.current.pools), ...kept, ...named]);
-  return listed([...names].sort().map((name) => poolView(engine, name, records.get(name), workers)));
+  const views = [...names].sort().map((name) => poolView(engine, name, records.get(name), workers));
+  return listed(await withKeyNames(engine.world.store, views, "changed_by"));
 }
 
 async function changePool({ engine }: Gateway, { params, principal }: GatewayRequest, isDraining: boolean) {
@@ -213,7 +216,8 @@ async function changePool({ engine }: Gateway, { params, principal }: GatewayReq
     throw new Problem("pool_not_found", detail);
   }
   const pool = await setDraining(engine, name, isDraining, principal.id);
-  return ok(poolView(engine, name, pool ?? before?.value, workers));
+  const view = poolView(engine, name, pool ?? before?.value, workers);
+  return ok(await withKeyName(engine.world.store, view, "changed_by"));
 }
 
 async function poolRecords({ world }: Gateway["engine"]): Promise<ReadonlyMap<string, Pool>> {

@@ -5,13 +5,25 @@ import {
   WORKFLOW_HEADS,
   WORKFLOW_VERSIONS,
   type WorkflowHead,
+  type WorkflowVersion,
   workflowsOf,
 } from "../../core/model/workflow.ts";
 import { type DryRun, dryRun } from "../../engine/observe/index.ts";
 import { type Applied, applyWorkflow, deleteWorkflow, loadWorkflow } from "../../engine/runs/index.ts";
+import type { Versioned } from "../../ports/store.ts";
 import { evaluationProblem, Problem } from "../problem.ts";
 import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route } from "../route.ts";
-import { listPage, PAGE_QUERY, pageOf, queryText, readCursor, readLimit, writeCursor } from "../views/page.ts";
+import { withKeyName, withKeyNames } from "../views/key-names.ts";
+import {
+  listPage,
+  listPageWith,
+  PAGE_QUERY,
+  pageOf,
+  queryText,
+  readCursor,
+  readLimit,
+  writeCursor,
+} from "../views/page.ts";
 import {
   APPLIED,
   APPLY_BODY,
@@ -140,13 +152,19 @@ async function getWorkflow({ engine }: Gateway, { org, params, query }: GatewayR
   const version = text === undefined ? null : Number(text);
   const found = await loadWorkflow(engine, org, id, version);
   if (found === null) throw workflowNotFound(id, org, version);
-  return ok(workflowDetail(found));
+  return ok(await withKeyName(engine.world.store, workflowDetail(found), "created_by"));
 }
 
 async function listVersions(gateway: Gateway, request: GatewayRequest): Promise<GatewayResponse> {
   const { id, org } = await loadHead(gateway, request);
   const { store } = gateway.engine.world;
-  return listPage(store, WORKFLOW_VERSIONS, versionsOf(org, id), request.query, ({ value }) => versionView(value));
+  const views = (items: readonly Versioned<WorkflowVersion>[]) =>
+    withKeyNames(
+      store,
+      items.map(({ value }) => versionView(value)),
+      "created_by",
+    );
+  return listPageWith(store, WORKFLOW_VERSIONS, versionsOf(org, id), request.query, views);
 }
 
 async function removeWorkflow(

@@ -15,6 +15,7 @@ import {
 import { Problem } from "../problem.ts";
 import { type Gateway, type GatewayRequest, type GatewayResponse, ok, type Route } from "../route.ts";
 import { idempotencyKeyOf, startResponse } from "../routes/run-start.ts";
+import { withKeyName } from "../views/key-names.ts";
 import { listPage, PAGE_QUERY, pageOf } from "../views/page.ts";
 import { STARTED } from "../views/run-schemas.ts";
 import {
@@ -147,8 +148,10 @@ function action(method: "POST" | "DELETE", name: string, summary: string, act: t
 
 const actOf = ({ org, params, principal }: GatewayRequest) => ({ org, id: params.id ?? "", by: principal.id });
 
-function detail({ engine }: Gateway, schedule: Schedule, extra: object = {}): GatewayResponse {
-  return ok({ ...scheduleDetail(schedule, engine.settings.current.redaction.paths), ...extra });
+async function detail({ engine }: Gateway, schedule: Schedule, extra: object = {}): Promise<GatewayResponse> {
+  const view = scheduleDetail(schedule, engine.settings.current.redaction.paths);
+  const backfill = view.backfill && (await withKeyName(engine.world.store, view.backfill, "started_by"));
+  return ok({ ...view, backfill, ...extra });
 }
 
 /** Also for schedules of other tenants: a 403 would disclose that the schedule exists. */

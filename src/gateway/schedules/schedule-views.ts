@@ -5,6 +5,7 @@ import { explainSchedule, stateOf } from "../../core/schedule/explain.ts";
 import { CATCH_UP_MS_DEFAULT, CATCH_UP_MS_MAX, JITTER_MS_MAX } from "../../core/schedule/request.ts";
 import { nextSlots, OVERLAPS, type Schedule, type StartWait } from "../../core/schedule/schedule.ts";
 import { iso } from "../views/job-views.ts";
+import { KEY_NAME, SUBMITTER_NAME } from "../views/key-names.ts";
 import { REASON, reasonView } from "../views/reasons.ts";
 import { instant, json, orNull, TEXT_OR_NULL } from "../views/schemas.ts";
 
@@ -107,6 +108,7 @@ const BACKFILL = Type.Object(
     until: instant("The end of the range."),
     pace_ms: Type.Integer(),
     started_by: Type.String(),
+    started_by_name: KEY_NAME,
     waits_for: TEXT_OR_NULL,
   },
   { title: "ScheduleBackfill" },
@@ -132,6 +134,7 @@ export const SCHEDULE = Type.Object(
     created_at: instant("When it was applied first."),
     updated_at: instant("When it was applied, paused or resumed last."),
     submitted_by: TEXT_OR_NULL,
+    submitted_by_name: SUBMITTER_NAME,
   },
   { title: "Schedule" },
 );
@@ -186,6 +189,7 @@ export function scheduleView(schedule: Schedule): View {
     created_at: iso(schedule.createdMs),
     updated_at: iso(schedule.updatedMs),
     submitted_by: schedule.submittedBy,
+    submitted_by_name: schedule.caller?.name ?? null,
   };
 }
 

@@ -3,6 +3,7 @@ import { Type } from "typebox";
 import { JOB_STATES } from "../../core/model/job.ts";
 import { NO_APPROVER } from "../auth/approvers.ts";
 import { BUDGET_HOLD, BUDGET_USE, USAGE as REPORTED_USAGE } from "./budget-views.ts";
+import { KEY_NAME } from "./key-names.ts";
 import { EVALUATION_FIELDS } from "./policy-schemas.ts";
 import { ERROR_INFO, instant, JOB_CONSTRAINTS, json, orNull, RECORD_VERSION } from "./schemas.ts";
 import { BUDGET, COMPENSATION, CONTEXT_HINTS, ENV, LABELS, text } from "./submission-schemas.ts";
@@ -46,6 +47,7 @@ const HISTORY_LINE = Type.Object(
     event: Type.String(),
     attempt: Type.Integer(),
     who: orNull(Type.String()),
+    who_name: KEY_NAME,
     why: orNull(Type.String()),
     retry_class: orNull(Type.String()),
     delay_ms: orNull(Type.Number()),
@@ -93,6 +95,7 @@ const BYPASS = Type.Object(
     reason: Type.String(),
     at: instant("When the check was bypassed."),
     reviewed_by: orNull(Type.String()),
+    reviewed_by_name: Type.Optional(KEY_NAME),
     reviewed_at: orNull(Type.String()),
   },
   { title: "JobBypass" },

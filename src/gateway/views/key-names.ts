@@ -9,6 +9,11 @@ export const KEY_NAME = Type.Union([Type.String(), Type.Null()], {
   description: "The name of the key; null for other actors and for keys without a name.",
 });
 
+/** Beside the submitter of a record that keeps the name. */
+export const SUBMITTER_NAME = Type.Union([Type.String(), Type.Null()], {
+  description: "The name that the key had then; null for keys without a name.",
+});
+
 export type KeyNames = ReadonlyMap<string, string>;
 
 /** The names of those ids that are keys with a name. */
@@ -18,6 +23,35 @@ export async function loadKeyNames(store: Store, ids: Iterable<string | null | u
   const names = new Map<string, string>();
   for (const key of keys) if (typeof key?.value.name === "string") names.set(key.id, key.value.name);
   return names;
+}
+
+type View = Readonly<Record<string, unknown>>;
+
+/** The views with `FIELD_name` beside each of these fields, which are ids of keys. */
+export async function withKeyNames(
+  store: Store,
+  views: readonly object[],
+  ...fields: readonly string[]
+): Promise<readonly View[]> {
+  const idIn = (view: object, field: string) => (view as View)[field] as string | null;
+  const names = await loadKeyNames(
+    store,
+    views.flatMap((view) => fields.map((field) => idIn(view, field))),
+  );
+  const namesIn = (view: object) =>
+    fields.map((field) => [`${field}_name`, names.get(idIn(view, field) ?? "") ?? null] as const);
+  return views.map((view) => ({ ...view, ...Object.fromEntries(namesIn(view)) }));
+}
+
+/** `withKeyNames` of one view. */
+export async function withKeyName(store: Store, view: object, ...fields: readonly string[]): Promise<View> {
+  const [named = {}] = await withKeyNames(store, [view], ...fields);
+  return named;
+}
+
+/** A view whose list `part` has `who_name` beside `who`. */
+export async function withActorNames(store: Store, view: View, part: string): Promise<View> {
+  return { ...view, [part]: await withKeyNames(store, view[part] as readonly object[], "who") };
 }
 
 /** The id of the key with this name, or the text itself: it may be an id, a worker or `cordum`. */

@@ -6,6 +6,7 @@ import { WORKFLOW_LIMITS } from "../../core/workflow/definition/limits.ts";
 import { EVENT_IDS_MAX, EVENT_TEXT_MAX } from "../../core/workflow/run/wait.ts";
 import { RUN_COMPENSATION, STEP_COMPENSATION } from "./compensation-schemas.ts";
 import { APPROVAL, PAYLOAD_PROBLEMS } from "./job-schemas.ts";
+import { KEY_NAME, SUBMITTER_NAME } from "./key-names.ts";
 import { ERROR_INFO, instant, json, orNull, RECORD_VERSION } from "./schemas.ts";
 
 const text = (description: string) => Type.String({ minLength: 1, maxLength: TEXT_LENGTH_MAX, description });
@@ -57,13 +58,14 @@ export const WORKFLOW = Type.Object(
   { title: "Workflow" },
 );
 export const WORKFLOW_VERSION = Type.Object(
-  { ...WORKFLOW_FIELDS, created_by: orNull(Type.String()) },
+  { ...WORKFLOW_FIELDS, created_by: orNull(Type.String()), created_by_name: KEY_NAME },
   { title: "WorkflowVersion" },
 );
 export const WORKFLOW_DETAIL = Type.Object(
   {
     ...WORKFLOW_FIELDS,
     created_by: orNull(Type.String()),
+    created_by_name: KEY_NAME,
     definition: Type.Record(Type.String(), json("A field of the definition."), {
       description: "The definition as applied.",
     }),
@@ -285,6 +287,7 @@ const RUN_FIELDS = {
   error: orNull(ERROR_INFO),
   trace_id: Type.String(),
   submitted_by: orNull(Type.String()),
+  submitted_by_name: SUBMITTER_NAME,
   actor_id: orNull(Type.String()),
   priority: orNull(Type.String({ description: "Default priority of the jobs; null for `batch`." })),
   ends_as: orNull(Type.String({ description: "The final state of an ENDING run." })),
@@ -340,6 +343,7 @@ export const TIMELINE_LINE = Type.Object(
     index: orNull(Type.Integer({ description: "Index of the `for_each` child." })),
     job_id: orNull(Type.String()),
     who: orNull(Type.String()),
+    who_name: KEY_NAME,
     why: orNull(Type.String()),
     cause: orNull(Type.Integer({ description: "The `seq` of the event that caused this one." })),
   },

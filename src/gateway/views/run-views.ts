@@ -169,6 +169,7 @@ function runFields({ value: run, version }: Versioned<Run>): View {
     error: redact(run.error),
     trace_id: run.traceId,
     submitted_by: run.submittedBy ?? null,
+    submitted_by_name: run.caller?.name ?? null,
     actor_id: run.actorId ?? null,
     priority: run.priority ?? null,
     ends_as: endsAs?.state ?? null,

@@ -6,7 +6,7 @@ const at = (ms: number) => new Date(Date.UTC(2030, 0, 1) + ms).toISOString();
 const nowMs = Date.UTC(2030, 0, 1) + 60_000;
 
 function line(ms: number, event: string, attempt: number, delay: Partial<HistoryLine> = {}): HistoryLine {
-  const none = { who: null, why: null, retry_class: null, delay_ms: null, policy: null };
+  const none = { who: null, who_name: null, why: null, retry_class: null, delay_ms: null, policy: null };
   return { at: at(ms), event, attempt, ...none, ...delay };
 }
 

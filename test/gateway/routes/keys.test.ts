@@ -314,3 +314,48 @@ test("audits creation, revocation, use and refusals of keys, with a limit per mi
   expect(all.filter(({ what }) => what === "request refused")).toHaveLength(60);
   expect(JSON.stringify([acme, all])).not.toContain(viewer.key.split("_")[2]);
 });
+
+test("records name the keys that made and changed them", async () => {
+  gateway = await openTestGateway();
+  const { id, key } = await make({ ...ROOT, name: "ops" });
+  const call = async (method: "GET" | "POST", path: string, body?: object) =>
+    (await gateway.call(method, `/api/v1${path}`, { key, body })).json();
+  const first = async (path: string) => (await call("GET", path)).items[0];
+
+  await call("POST", "/workflows", { id: "waits", steps: { wait: { type: "delay", delay_sec: 60 } } });
+  const created = { created_by: id, created_by_name: "ops" };
+  expect(await call("GET", "/workflows/waits")).toMatchObject(created);
+  expect(await first("/workflows/waits/versions")).toMatchObject(created);
+
+  const { run_id: run } = await call("POST", "/workflows/waits/runs", {});
+  const submitted = { submitted_by: id, submitted_by_name: "ops" };
+  expect(await first("/workflow-runs")).toMatchObject(submitted);
+  expect(await call("GET", `/workflow-runs/${run}`)).toMatchObject(submitted);
+  expect(await first(`/workflow-runs/${run}/timeline`)).toMatchObject({ who: id, who_name: "ops" });
+
+  await call("POST", "/schedules", { id: "hourly", workflow_id: "waits", cron: "@hourly" });
+  expect(await first("/schedules")).toMatchObject(submitted);
+  const range = { from: "2026-01-01T00:00:00Z", until: "2026-01-02T00:00:00Z" };
+  const { backfill } = await call("POST", "/schedules/hourly/backfill", range);
+  expect(backfill).toMatchObject({ started_by: id, started_by_name: "ops" });
+
+  const { job_id: job } = await call("POST", "/jobs", { topic: "demo.none" });
+  await call("POST", `/jobs/${job}/cancel`);
+  const cancelled = { event: "cancelled", who: id, who_name: "ops", why: "cancelled by ops" };
+  expect((await call("GET", `/jobs/${job}`)).history.at(-1)).toMatchObject(cancelled);
+
+  await call("POST", "/kill", { scope: "acme", reason: "test" });
+  const engaged = { engaged_by: id, engaged_by_name: "ops" };
+  expect(await first("/kill")).toMatchObject(engaged);
+  expect((await call("GET", "/status")).kill).toMatchObject([engaged]);
+  const { id: lease } = await call("POST", "/failopen", { scope: "acme", reason: "test" });
+  await call("POST", `/failopen/${lease}/close`);
+  expect(await first("/failopen")).toMatchObject({ approved_by_name: "ops", ended_by: id, ended_by_name: "ops" });
+
+  await gateway.call("POST", "/api/v1/worker/lease", {
+    key,
+    body: { worker_id: "w", topics: ["demo.none"], pool: "gpu" },
+  });
+  await call("POST", "/pools/gpu/drain");
+  expect(await first("/pools")).toMatchObject({ changed_by: id, changed_by_name: "ops" });
+});

@@ -177,6 +177,6 @@ const HISTORY: readonly Column<HistoryLine>[] = [
     cell: ({ delay_ms, policy }) =>
       delay_ms !== null && `${duration(delay_ms)}${policy === null ? "" : `, by ${policy}`}`,
   },
-  { name: "By", width: "minmax(6rem, 1fr)", priority: 3, cell: ({ who }) => who },
+  { name: "By", width: "minmax(6rem, 1fr)", priority: 3, cell: ({ who, who_name }) => who_name ?? who },
   { name: "Why", width: "minmax(8rem, 3fr)", cell: ({ why }) => why },
 ];

@@ -55,14 +55,24 @@ export function spansOf(
 
 function spanOf(line: HistoryLine, fromMs: number, at: number, next: HistoryLine | undefined): Span {
   const toMs = Date.parse(line.at);
-  const { event, attempt, who, why, delay_ms, retry_class, policy } = line;
+  const { event, attempt, who, who_name: name, why, delay_ms, retry_class, policy } = line;
   const untilMs = toMs + (delay_ms ?? 0);
   // A retry that was started early, or a line that was dropped in between.
   const endMs = next === undefined ? untilMs : Math.min(untilMs, Date.parse(next.at));
   const delay =
     delay_ms === null ? null : { toMs: endMs, ms: delay_ms, retryClass: retry_class ?? "", policy: policy ?? "" };
   const kind = CHECKS.has(event) ? "check" : "attempt";
-  return { key: `${at} ${line.at}`, attempt, kind, fromMs: Math.min(fromMs, toMs), toMs, event, who, why, delay };
+  return {
+    key: `${at} ${line.at}`,
+    attempt,
+    kind,
+    fromMs: Math.min(fromMs, toMs),
+    toMs,
+    event,
+    who: name ?? who,
+    why,
+    delay,
+  };
 }
 
 /** The history keeps its first and its latest lines. */

@@ -144,7 +144,7 @@ function safetyFacts({ safety, approval, bypass }: JobDetail): FactList {
       approval !== null && approval.decision === null && <Time key="ends" at={approval.expires_at} both />,
     ],
     ["bypassed", bypass && <span class="tone-bad">{bypass.reason}</span>],
-    ["bypass reviewed", bypass?.reviewed_by],
+    ["bypass reviewed", bypass?.reviewed_by_name ?? bypass?.reviewed_by],
   ];
 }
 

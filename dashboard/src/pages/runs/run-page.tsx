@@ -122,7 +122,7 @@ function Summary({ run }: { readonly run: RunDetail }) {
               ["id", <Id key="id" id={run.run_id} />],
               ["workflow", `${run.workflow_id}, version ${run.version}`],
               ["tenant", run.tenant_id],
-              ["submitted by", run.actor_id ?? run.submitted_by],
+              ["submitted by", run.actor_id ?? run.submitted_by_name ?? run.submitted_by],
             ]}
           />
           <Facts

@@ -45,7 +45,7 @@ const COLUMNS: readonly Column<TimelineLine>[] = [
         </a>
       ),
   },
-  { name: "By", width: "minmax(5rem, 0.8fr)", priority: 3, cell: ({ who }) => who ?? "" },
+  { name: "By", width: "minmax(5rem, 0.8fr)", priority: 3, cell: ({ who, who_name }) => who_name ?? who ?? "" },
   { name: "Why", width: "minmax(6rem, 1.6fr)", priority: 2, cell: ({ why }) => why ?? "" },
   { name: "Cause", width: "4rem", align: "end", priority: 3, cell: ({ cause }) => (cause === null ? "" : `#${cause}`) },
 ];

@@ -126,7 +126,7 @@ function Definition({ schedule }: { readonly schedule: ScheduleDetail }) {
           ],
           ["open runs", open.length > 0 && open.map((run) => <OpenRun key={run} id={run} />)],
           ["applied", <Time key="applied" at={schedule.updated_at} both />],
-          ["by", schedule.submitted_by],
+          ["by", schedule.submitted_by_name ?? schedule.submitted_by],
           ["tenant", schedule.tenant_id],
         ]}
       />

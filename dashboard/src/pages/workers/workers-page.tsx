@@ -253,9 +253,9 @@ const poolColumns = (reload: () => void): readonly Column<Pool>[] => [
     name: "Changed",
     width: "6.5rem",
     priority: 3,
-    cell: ({ changed_at: at, changed_by: by }) =>
+    cell: ({ changed_at: at, changed_by: by, changed_by_name: name }) =>
       at !== null && (
-        <span title={`by ${by}`}>
+        <span title={`by ${name ?? by}`}>
           <Time at={at} />
         </span>
       ),
