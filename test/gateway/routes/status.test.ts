@@ -24,7 +24,7 @@ describe("status", () => {
       approvals_by_tenant: { acme: 1 },
       dead_letters: 1,
       dead_letters_by_tenant: { acme: 1 },
-      workers: { total: 0, leaving: 0, items: [] },
+      workers: { total: 1, leaving: 0, items: [{ id: "acme-worker" }] },
       safety: { kernel: "in this process", breaker: "closed", fail_open: [{ id: named.lease, scope: "acme" }] },
       runs: { open: 1, by_tenant: { acme: 1 } },
       input_fail_open_total: 0,
@@ -35,7 +35,7 @@ describe("status", () => {
     expect(seen).toMatchObject({ safety: { fail_open: [{ scope: "acme" }] } });
     expect(seen).not.toHaveProperty("approvals_by_tenant");
     expect(seen.runs).toEqual({ open: 1, limit: 10 });
-    expect(seen.workers).toEqual({ total: 0, leaving: 0 });
+    expect(seen.workers).toEqual({ total: 1, leaving: 0 });
     const nothing = await get("/api/v1/status", { key: other.key });
     expect(nothing).toMatchObject({ tenant: "other", approvals: 0, dead_letters: 0, backlog: {}, backlog_total: 0 });
     expect(nothing.runs).toEqual({ open: 0, limit: 10 });
