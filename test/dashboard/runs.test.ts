@@ -84,6 +84,27 @@ test("a run that is undone shows what was undone; it is stopped, and a failed co
   await page.context().close();
 });
 
+test("the items of a list in a loop are listed by iteration", async () => {
+  const each = { topic: "demo.echo", for_each: "${input.items}", input: { n: "${item}" } };
+  const twice = { type: "loop", until: "iteration == 2", max_iterations: 5, timeout_sec: 600, steps: { each } };
+  await dashboard.api.workflows.apply({ id: "twice", steps: { twice } } as never);
+  const { run_id } = await dashboard.api.runs.start("twice", { input: { items: [1, 2, 3] } });
+  const page = await dashboard.open(`/runs/${run_id}?step=each`);
+  await page.locator(".page-title .badge", { hasText: "succeeded" }).waitFor();
+  const iterations = page.getByLabel("Iteration", { exact: true });
+  expect(await iterations.locator("option").allTextContents()).toEqual(["2 (current)", "1"]);
+  const rows = page.getByRole("table", { name: "items" }).getByRole("row");
+  const jobs = () =>
+    rows.getByRole("link", { name: "explain job" }).evaluateAll((all) => all.map((one) => one.ariaLabel));
+  await expect.poll(() => rows.count()).toBe(4);
+  const current = await jobs();
+  await iterations.selectOption("1");
+  await page.waitForURL(/iteration=1/);
+  await expect.poll(async () => (await jobs()).filter((job) => !current.includes(job)).length).toBe(3);
+  await expectAccessible(page);
+  await page.context().close();
+});
+
 test("an event is sent to a waiting run, and the earlier iterations of its loop are listed", async () => {
   const reply = { type: "wait", event: "customer.answered", depends_on: ["answer"], timeout_sec: 300 };
   const steps = { answer: { topic: "demo.echo" }, reply };

@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import type { Client } from "../../src/client/client.ts";
 import { createClient } from "../../src/worlds/client-sdk.ts";
+import { seedSilentWorker } from "./data/seed.ts";
 import { Dashboard, expectAccessible } from "./harness.ts";
 
 let dashboard: Dashboard;
@@ -9,7 +10,7 @@ let worker: Client;
 let jobId: string;
 
 beforeAll(async () => {
-  dashboard = await Dashboard.start();
+  dashboard = await Dashboard.start({ seed: (dir) => seedSilentWorker(dir, "lost-1", "pay.lost") });
   const { api, url } = dashboard;
   jobId = (await api.jobs.submit({ topic: "pay.out", input: {} })).job_id;
   await api.jobs.submit({ topic: "pay.in", input: {} });
@@ -40,12 +41,33 @@ test("shows the load of workers, what they work on, and topics without workers",
   await panel.getByText("no job waits for a topic that it serves").waitFor();
   await expectAccessible(page);
   await page.keyboard.press("Escape");
+  await page.getByRole("link", { name: "explain topic pay.in" }).click();
+  const topic = page.getByRole("dialog", { name: "Do the jobs of this topic get a worker?" });
+  await topic.getByText("no workers", { exact: true }).waitFor();
+  await topic
+    .getByText(/no worker serves|no live worker/)
+    .first()
+    .waitFor();
+  await expectAccessible(page);
+  await page.keyboard.press("Escape");
   await expectAccessible(page);
   await page.getByLabel("Pool", { exact: true }).selectOption("payments");
   expect(new URL(page.url()).search).toBe("?pool=payments");
   expect(await table.getByText("demo-worker").count()).toBe(0);
   await row.getByRole("link", { name: "pay.out" }).click();
   await page.waitForURL(`**/jobs/${jobId}`);
+  await page.context().close();
+});
+
+test("a silent worker is marked while it holds leases", async () => {
+  const page = await dashboard.open("/workers");
+  const row = page.getByRole("table", { name: "workers" }).getByRole("row").filter({ hasText: "lost-1" });
+  await row.locator(".badge", { hasText: "silent" }).waitFor();
+  await page.getByText("1 silent with leases").waitFor();
+  await row.getByRole("link", { name: "explain worker lost-1" }).click();
+  const panel = page.getByRole("dialog", { name: "Which jobs does this worker get?" });
+  await panel.getByRole("link", { name: "held" }).waitFor();
+  await panel.getByText(/silent for \d+ s/).waitFor();
   await page.context().close();
 });
 
@@ -58,6 +80,13 @@ test("drains a pool and resumes it", async () => {
   await expectAccessible(page);
   const draining = async () => (await dashboard.api.request("GET /pools", {})).items.map((pool) => pool.draining);
   expect(await draining()).toEqual([true]);
+  await page.getByRole("link", { name: "explain pool payments" }).click();
+  const explained = page.getByRole("dialog", { name: "Do the workers of this pool get jobs?" });
+  await explained.getByRole("button", { name: "cordum pool resume payments" }).waitFor();
+  await explained.getByText("ops", { exact: true }).waitFor();
+  await expectAccessible(page);
+  await explained.getByRole("link", { name: "pay-1" }).waitFor();
+  await page.keyboard.press("Escape");
   await page.getByRole("link", { name: "explain worker pay-1" }).click();
   const panel = page.getByRole("dialog", { name: "Which jobs does this worker get?" });
   await panel.getByText("blocked").waitFor();

@@ -56,7 +56,7 @@ export function ExplainPanel() {
   );
 }
 
-function JobExplanation({ id }: { readonly id: string }) {
+export function JobExplanation({ id }: { readonly id: string }) {
   const explanation = useResource(`explain ${id}`, (signal) => api.value.jobs.explain(id, { signal }), {
     isAffected: (change) => change.event === "job" && change.data.job_id === id,
   });

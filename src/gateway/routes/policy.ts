@@ -236,7 +236,7 @@ async function publish(gateway: Gateway, request: GatewayRequest): Promise<Gatew
   const tested = tests === undefined ? null : await requireTests(gateway, request, policy, tests);
   const published = await publishPolicy(engine, {
     text: policy,
-    name: name ?? `published by ${by}`,
+    name: name ?? `published by ${request.principal.caller.name ?? by}`,
     by,
     note: note ?? null,
     tested,

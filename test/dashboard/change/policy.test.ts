@@ -147,7 +147,9 @@ test("edits a draft with problems at their line, compares, publishes and rolls b
   await dialog.getByRole("button", { name: "Publish", exact: true }).click();
   await page.waitForURL(/view=releases/);
   expect(await rules()).toEqual(["no-pii", "large-refunds", "no-shell", "rest"]);
-  await page.getByRole("row", { name: /^published by .*in force/ }).waitFor();
+  const published = page.getByRole("row", { name: /^published by .*in force/ });
+  await published.waitFor();
+  await published.getByRole("cell").getByText("root", { exact: true }).waitFor();
   await expectAccessible(page);
   await page.getByRole("link", { name: "open first" }).click();
   await dialog.getByText("1 rule removed, 1 rule changed.").waitFor();
@@ -173,6 +175,16 @@ test("lists the recorded decisions that the draft would flip", async () => {
   expect(await row.getByRole("link").getAttribute("href")).toMatch(/^\/jobs\//);
   await expectAccessible(page);
   await page.getByLabel("Jobs of the last").selectOption("1h");
+  // Only dispatched jobs count towards a budget.
+  for (const n of [1, 2, 3])
+    await keys.api.jobs.wait((await keys.api.jobs.submit({ topic: "demo.echo", input: { n } })).job_id);
+  const budget = "{tokens: 100, per: day, reserve_tokens: 60}";
+  const spend = `  - {id: spend, match: {topics: [demo.echo]}, decision: allow, reason: a budget, budget: ${budget}}\n`;
+  await write(page, FIRST.replace("  - id: rest", `${spend}  - id: rest`));
+  await page.getByText("1 rule added.").waitFor();
+  await page.getByRole("button", { name: "Check recorded decisions", exact: true }).click();
+  await page.getByText("2 jobs would exhaust the budget of rule spend per day.").waitFor();
+  await page.getByText(/^Limits and budgets are counted from .* approximately\.$/).waitFor();
   await page.getByRole("button", { name: "Discard the draft" }).click();
   await page.context().close();
 });

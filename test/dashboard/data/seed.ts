@@ -33,6 +33,18 @@ export function seedContention(dir: string): Promise<void> {
   });
 }
 
+/** A job whose worker stopped calling two minutes ago and holds a lease for ten more. */
+export function seedSilentWorker(dir: string, worker: string, topic: string): Promise<void> {
+  return openSeeded(dir, async ({ store, clock }) => {
+    const [seenMs, dueMs] = [clock.now() - 120_000, clock.now() + 600_000];
+    const times = { createdMs: seenMs, updatedMs: seenMs, dispatchedMs: seenMs, deadlineMs: dueMs, dueMs };
+    const lease = { state: "RUNNING", workerId: worker, leaseId: "lease-1", attempt: 1 } as const;
+    const job: Job = { ...fresh({ topic }), id: "held", traceId: "held", ...lease, ...times };
+    const { kind } = await store.commit({ ...EMPTY, atMs: clock.now(), puts: [put(JOBS, job.id, null, job)] });
+    if (kind !== "committed") throw new Error(`the job: ${kind}`);
+  });
+}
+
 /** `letter-1` … of the tenant `default`: failed jobs of `demo.echo`, which succeed when they are retried. */
 export function seedDeadLetters(dir: string, total: number): Promise<void> {
   return openSeeded(dir, async ({ store, clock }) => {

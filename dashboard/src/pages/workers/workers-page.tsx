@@ -12,6 +12,7 @@ import { count, counted } from "../../kit/numbers.ts";
 import { Empty, Show } from "../../kit/state.tsx";
 import { type Column, Table } from "../../kit/table.tsx";
 import { Time } from "../../kit/time.tsx";
+import "./pool-explanation.tsx";
 import "./worker-explanation.tsx";
 import "./workers.css";
 
@@ -260,6 +261,7 @@ const poolColumns = (reload: () => void): readonly Column<Pool>[] => [
         </span>
       ),
   },
+  { name: "", width: "4.6rem", align: "end", cell: ({ name }) => <Explain of="pool" id={name} /> },
   { name: "", width: "6.9rem", align: "end", cell: (pool) => <PoolAction pool={pool} reload={reload} /> },
 ];
 
@@ -327,4 +329,5 @@ const TOPICS: readonly Column<Topic>[] = [
     priority: 2,
     cell: ({ running }) => (running === null ? "–" : count(running)),
   },
+  { name: "", width: "4.6rem", align: "end", cell: ({ topic }) => <Explain of="topic" id={topic} /> },
 ];
