@@ -250,17 +250,6 @@ const poolColumns = (reload: () => void): readonly Column<Pool>[] => [
       <span class="mono">{[...topics, ...requires.map((one) => `+${one}`)].join(", ")}</span>
     ),
   },
-  {
-    name: "Changed",
-    width: "6.5rem",
-    priority: 3,
-    cell: ({ changed_at: at, changed_by: by, changed_by_name: name }) =>
-      at !== null && (
-        <span title={`by ${name ?? by}`}>
-          <Time at={at} />
-        </span>
-      ),
-  },
   { name: "", width: "4.6rem", align: "end", cell: ({ name }) => <Explain of="pool" id={name} /> },
   { name: "", width: "6.9rem", align: "end", cell: (pool) => <PoolAction pool={pool} reload={reload} /> },
 ];
