@@ -106,7 +106,7 @@ const bare = (topic: string): string => topic.replace(/^job\./, "");
 
 function Workers({ of, none }: { readonly of: readonly Worker[]; readonly none: string }) {
   return (
-    <Section title="Workers" about={`${count(Math.min(SHOWN_MAX, of.length))} of ${count(of.length)}`}>
+    <Section title="Workers" {...(of.length > SHOWN_MAX && { about: `${count(SHOWN_MAX)} of ${count(of.length)}` })}>
       {of.length === 0 ? (
         <Empty title="no workers">{none}</Empty>
       ) : (
