@@ -1,6 +1,6 @@
 // Five kinds of tests. `pure` needs nothing but this process. `processes` starts real processes, `servers` also real NATS and
 // Redis servers, and `campaigns` mostly wait for faults, restarts and horizons. They assert no durations below seconds and wait more than
-// they compute: four of their files run at a time. `timed` compares durations with predictions, so its files run one at a time and
+// they compute: five of their files run at a time. `timed` compares durations with predictions, so its files run one at a time and
 // last. A file that is not named under another kind is pure: none can fall between.
 
 import { configDefaults, defineConfig } from "vitest/config";
@@ -44,6 +44,8 @@ const BEGUN_FIRST = [
   "sim/mutants",
   "sim/seeds",
   "system/kill/kill-workflow",
+  "system/kill/kill-compensation",
+  "system/damage/damage-embedded",
   "system/rollouts/rollout-live",
   "system/faults/faults",
   "system/governance/governance",
@@ -62,7 +64,7 @@ const withProcesses = (name: string, timeoutMs: number) => ({
   name,
   setupFiles: SETUP,
   pool: "forks" as const,
-  maxWorkers: 4,
+  maxWorkers: 5,
   sequence: { groupOrder: 2 },
   testTimeout: timeoutMs,
   hookTimeout: timeoutMs,

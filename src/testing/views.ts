@@ -61,6 +61,8 @@ export interface HistoryLine {
   readonly event: string;
   readonly attempt: number;
   readonly who: string | null;
+  /** Of the key; null for other actors. */
+  readonly who_name: string | null;
   readonly why: string | null;
   readonly retry_class: string | null;
   readonly delay_ms: number | null;
@@ -265,6 +267,8 @@ export interface RunView {
   readonly error: ErrorView | null;
   readonly trace_id: string;
   readonly submitted_by: string | null;
+  /** Of the submitter's key; null if unknown. */
+  readonly submitted_by_name: string | null;
   readonly actor_id: string | null;
   readonly priority: string | null;
   readonly ends_as: string | null;
@@ -299,6 +303,8 @@ export interface TimelineLine {
   readonly index: number | null;
   readonly job_id: string | null;
   readonly who: string | null;
+  /** Of the key; null for other actors. */
+  readonly who_name: string | null;
   readonly why: string | null;
   readonly cause: number | null;
 }

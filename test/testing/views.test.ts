@@ -50,6 +50,7 @@ describe("views", () => {
         compensation: true,
         parent: true,
         rerun_of: true,
+        submitted_by_name: true,
         input: true,
         output: true,
       },
@@ -79,7 +80,9 @@ describe("views", () => {
     });
     expect(letter).toEqual(propertiesOf(DEAD_LETTER));
     const line = { seq: true, at: true, event: true, step_id: true, index: true, job_id: true } as const;
-    expect(fields<TimelineLine>({ ...line, who: true, why: true, cause: true })).toEqual(propertiesOf(TIMELINE_LINE));
+    expect(fields<TimelineLine>({ ...line, who: true, who_name: true, why: true, cause: true })).toEqual(
+      propertiesOf(TIMELINE_LINE),
+    );
     const submitted = { job_id: true, id: true, trace_id: true, state: true, replayed: true, status: true } as const;
     expect(
       fields<SubmittedView>({ ...submitted, reason: true, rule_id: true, expires_at: true, ...APPROVAL_FACTS }),

@@ -7,7 +7,7 @@ export {
   countExhausted,
   isBudgetGuard,
   roomGuards,
-} from "./budgets.ts";
+} from "./budget-guards.ts";
 export { decideLimited } from "./decide-limited.ts";
 export { type LimitPreview, type LimitUse, previewLimits } from "./preview-limits.ts";
 export { type BudgetUse, budgetsOfJob, readAllBudgets, readBudgets, shareOf } from "./read-budgets.ts";

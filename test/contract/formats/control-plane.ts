@@ -7,6 +7,7 @@ import { localSafety } from "../../../src/adapters/node/local-safety.ts";
 import { promMetrics } from "../../../src/adapters/node/prom-metrics.ts";
 import { startDemoWorker } from "../../../src/cli/up/demo.ts";
 import { defaultSettings } from "../../../src/config/config.ts";
+import type { PolicyDocument } from "../../../src/core/policy/document.ts";
 import { builtInKernel, DEMO_POLICY } from "../../../src/core/policy/kernel.ts";
 import type { Settings } from "../../../src/core/settings.ts";
 import { type Engine, openEngine } from "../../../src/engine/engine.ts";
@@ -39,13 +40,21 @@ export interface Options {
   readonly change?: (settings: Settings) => Settings;
 }
 
+/** The policy of the recorded approvals: another one voids them. */
+const RECORDED_POLICY: PolicyDocument = {
+  ...DEMO_POLICY,
+  rules: DEMO_POLICY.rules.map((rule) =>
+    rule.id === "approve-demo-approve" ? { ...rule, match: { topics: ["demo.approve"] } } : rule,
+  ),
+};
+
 export async function openControlPlane({
   nats,
   redis,
   nowMs,
   change = (same) => same,
 }: Options): Promise<ControlPlane> {
-  const kernel = builtInKernel(DEMO_POLICY, "test");
+  const kernel = builtInKernel(RECORDED_POLICY, "test");
   const settings = change(defaultSettings());
   const { ackWaitMs, deliverMax, ackPendingMax } = settings.bus;
   const metrics = promMetrics();
