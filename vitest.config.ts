@@ -1,6 +1,6 @@
 // Five kinds of tests. `pure` needs nothing but this process. `processes` starts real processes, `servers` also real NATS and
 // Redis servers, and `campaigns` mostly wait for faults, restarts and horizons. They assert no durations below seconds and wait more than
-// they compute: five of their files run at a time. `timed` compares durations with predictions, so its files run one at a time and
+// they compute: four of their files run at a time. `timed` compares durations with predictions, so its files run one at a time and
 // last. A file that is not named under another kind is pure: none can fall between.
 
 import { configDefaults, defineConfig } from "vitest/config";
@@ -27,7 +27,6 @@ const CAMPAIGNS = [
 
 const TIMED = [
   "test/system/lab/**/*.test.ts",
-  "test/system/rollouts/prediction-live.test.ts",
   "test/dashboard/timed/*.test.ts",
 ];
 
@@ -64,7 +63,7 @@ const withProcesses = (name: string, timeoutMs: number) => ({
   name,
   setupFiles: SETUP,
   pool: "forks" as const,
-  maxWorkers: 5,
+  maxWorkers: 4,
   sequence: { groupOrder: 2 },
   testTimeout: timeoutMs,
   hookTimeout: timeoutMs,

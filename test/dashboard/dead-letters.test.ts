@@ -18,6 +18,9 @@ beforeAll(async () => {
 
 afterAll(() => dashboard.close());
 
+/** Thousands of retries, beside other tests. */
+const WHOLE = { timeout: 120_000 };
+
 test("L50: retries 5,000 dead letters of a filter at a pace, paused, and resumed after a reload", async () => {
   const page = await dashboard.open("/dead-letters", { key: keys.root });
   await page.getByRole("link", { name: "Error: price list not found" }).click();
@@ -49,12 +52,12 @@ test("L50: retries 5,000 dead letters of a filter at a pace, paused, and resumed
   await page.reload();
   await page.getByText(": paused").waitFor();
   await page.getByRole("button", { name: "Resume" }).click();
-  await page.getByText("5,000 of 5,000").waitFor();
+  await page.getByText("5,000 of 5,000").waitFor(WHOLE);
   await expect.poll(left, SOON).toBe(1);
   const { items } = await keys.api.request("GET /audit", { query: { limit: 200, system: true } });
   expect(items.filter(({ what }) => what === "bulk retry").map(({ facts }) => facts.matched)).toEqual([LETTERS]);
   const succeeded = () => keys.api.request("GET /jobs", { query: { state: "SUCCEEDED", limit: 1, count: true } });
-  await expect.poll(async () => (await succeeded()).total?.count, SOON).toBe(LETTERS);
+  await expect.poll(async () => (await succeeded()).total?.count, WHOLE).toBe(LETTERS);
   await page.context().close();
 });
 
