@@ -3,7 +3,7 @@ import type { Peer, Process } from "../process.ts";
 import type { SeededRandom } from "../random.ts";
 import type { Timeline } from "../timeline.ts";
 import type { Trace } from "../trace.ts";
-import type { TimeServer } from "./time.ts";
+import { EPOCH_MS, type TimeServer } from "./time.ts";
 
 /**
  * The network between processes and servers.
@@ -124,6 +124,12 @@ export function latency(random: SeededRandom, faults: CallFaults): number {
 export function serverNow(net: Network): number {
   return net.time.nowMs;
 }
+
+/**
+ * The latest time that a process may have. If the clock of the server steps back while no process follows the shared time, that
+ * time loses what has passed since it was last read. A process that was suspended meanwhile has not lost it.
+ */
+export const latestNow = (net: Network): number => Math.max(serverNow(net), EPOCH_MS + net.timeline.nowMs);
 
 function fateOf(random: SeededRandom, faults: CallFaults): "fine" | "before" | "after" {
   const bad = faults.errorBeforeRate + faults.errorAfterRate;

@@ -4,7 +4,7 @@ import { quotaOf } from "../../core/model/quota.ts";
 import { jobLimitOf } from "../../engine/dispatch/index.ts";
 import type { Change } from "../../ports/store.ts";
 import type { TableWrite } from "../adapters/memory-store.ts";
-import { serverNow } from "../adapters/net.ts";
+import { latestNow, serverNow } from "../adapters/net.ts";
 import type { SimNet } from "../adapters/world.ts";
 import { clockToleranceMs } from "../faults.ts";
 import type { Plan } from "../workload/plan.ts";
@@ -87,7 +87,7 @@ export class JobChecker {
     // A verdict applies whenever it arrives: the check may have been sent before the job started to wait.
     const isVerdict = before.state === "PENDING" && after.safety !== null && after.safety.snapshot !== "";
     if (before.wait !== null && !isVerdict && (after.state === "SCHEDULED" || after.state === "DISPATCHED")) {
-      const earlyMs = before.wait.untilMs - serverNow(this.#net) - clockToleranceMs(this.#plan.faults.process);
+      const earlyMs = before.wait.untilMs - latestNow(this.#net) - clockToleranceMs(this.#plan.faults.process);
       if (earlyMs > 1)
         this.#add("early", before.id, `left ${before.state} ${Math.round(earlyMs)} ms before it was due`);
     }
@@ -103,7 +103,7 @@ export class JobChecker {
   #checkFailure(before: Job, after: Job): void {
     const outcome = after.history.at(-1)?.event;
     const isLost = outcome === "lost";
-    const earlyMs = before.dueMs - serverNow(this.#net) - clockToleranceMs(this.#plan.faults.process);
+    const earlyMs = before.dueMs - latestNow(this.#net) - clockToleranceMs(this.#plan.faults.process);
     if (isLost && earlyMs > 1) {
       this.#add("early", before.id, `attempt ${before.attempt} lost ${Math.round(earlyMs)} ms before its deadline`);
     }

@@ -5,7 +5,7 @@ import type { RetryState } from "../../core/retry/budget.ts";
 import type { RetryClass } from "../../core/retry/retry-classes.ts";
 import { originalId } from "../../engine/delivery/index.ts";
 import type { Delivery } from "../../ports/bus.ts";
-import { serverNow } from "../adapters/net.ts";
+import { latestNow } from "../adapters/net.ts";
 import type { SimNet } from "../adapters/world.ts";
 import { clockToleranceMs } from "../faults.ts";
 import type { Plan } from "../workload/plan.ts";
@@ -37,7 +37,7 @@ export function checkMessageFlow(net: SimNet, plan: Plan, violations: Violations
   });
   store.observeTable(PARKED, ({ change, id, before, after }) => {
     if (before === null || after !== null) return;
-    const earlyMs = before.dueMs - serverNow(net) - clockToleranceMs(plan.faults.process);
+    const earlyMs = before.dueMs - latestNow(net) - clockToleranceMs(plan.faults.process);
     if (earlyMs > 1) violations.add("early", id, `redelivered ${Math.round(earlyMs)} ms before it was due`);
     if (change.sends.length === 0) violations.add("swallowed", id, "removed from the parked messages without a send");
   });

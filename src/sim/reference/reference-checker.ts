@@ -21,6 +21,8 @@ export class RunReferenceChecker {
   readonly #plan: RunPlan;
   readonly #violations: Violations;
   readonly #states = new Map<string, readonly RefState[]>();
+  /** The states of ended runs before a dead letter reopened them: a rerun that read the run before starts from one of them. */
+  readonly #reopened = new Map<string, readonly RefState[]>();
   /** The step jobs of each run, by `refJob` and iteration. */
   readonly #jobs = new Map<string, Map<string, Job>>();
 
@@ -71,13 +73,14 @@ export class RunReferenceChecker {
     const jobs = currentJobs(workflow, after, this.#jobs.get(after.id));
     const known = this.#states.get(after.id) ?? [];
     if (before !== null && known.length === 0) return;
+    if (redriven !== null && before !== null && isRunFinal(before.state)) this.#reopened.set(after.id, known);
     const possible = distinct(
       timesOf(before, after).flatMap((nowMs) => {
         const isRefused = refusedAt(nowMs, workflow, after, jobs);
         const isLate = (id: string) => (before?.steps[id]?.dueMs ?? Number.POSITIVE_INFINITY) <= nowMs;
         const commit = { ...commitOf(after, jobs, isRefused, startedIn(before, after)), isLate };
         const inputs: Inputs = { before, after, ended, lines, commit };
-        const from = before === null ? [this.#start(workflow, after, commit, isKeeping)] : known;
+        const from = before === null ? this.#start(workflow, after, commit, isKeeping) : known;
         return from.flatMap((state) =>
           inAnyOrder(workflow, stopped(redriven ? rejoined(workflow, state, redriven) : state, after), inputs),
         );
@@ -100,14 +103,19 @@ export class RunReferenceChecker {
 
   #forget(id: string): void {
     this.#states.delete(id);
+    this.#reopened.delete(id);
     this.#jobs.delete(id);
   }
 
-  #start(workflow: SimWorkflow, { rerunOf }: Run, commit: RefCommit, isKeeping: boolean): RefState {
-    const [earlier] = this.#states.get(rerunOf?.runId ?? "") ?? [];
-    if (!rerunOf || !earlier) return startRef(workflow, new Map(), commit);
-    const { kept, asks } = rerunRef(this.#plan, workflow, earlier, rerunOf.fromStep, isKeeping);
-    return startRef(workflow, kept, commit, asks);
+  #start(workflow: SimWorkflow, { rerunOf }: Run, commit: RefCommit, isKeeping: boolean): readonly RefState[] {
+    const id = rerunOf?.runId ?? "";
+    const [[latest], [reopened]] = [this.#states.get(id) ?? [], this.#reopened.get(id) ?? []];
+    const read = [latest, reopened].filter((state) => state !== undefined);
+    if (!rerunOf || read.length === 0) return [startRef(workflow, new Map(), commit)];
+    return read.map((state) => {
+      const { kept, asks } = rerunRef(this.#plan, workflow, state, rerunOf.fromStep, isKeeping);
+      return startRef(workflow, kept, commit, asks);
+    });
   }
 }
 
