@@ -25,10 +25,7 @@ const CAMPAIGNS = [
   "test/dashboard/change/*.test.ts",
 ];
 
-const TIMED = [
-  "test/system/lab/**/*.test.ts",
-  "test/dashboard/timed/*.test.ts",
-];
+const TIMED = ["test/system/lab/**/*.test.ts", "test/dashboard/timed/*.test.ts"];
 
 /** Files that the caller leaves to `npm test`. */
 const LEFT_OUT = (process.env.CORDUM_LEAVE_OUT ?? "").split(",").filter((file) => file !== "");
